@@ -119,7 +119,7 @@ def _is_named(name: str, globs: tuple[str, ...]) -> bool:
 def _image(options: Mapping[str, Any]) -> "MetadataImage":
     """Return topics with their racks. Raises `UserError`."""
     if options["bootstrap_servers"] is not None:
-        from quorate.integration.live_groups import live_image, open_admin
+        from quorate.watch.metadata import live_image, open_admin
 
         servers = options["bootstrap_servers"].split(",")
         config = connection_config({name: options[name] for name in CONNECTION_OPTIONS})

@@ -6,8 +6,9 @@ options are passed through unchanged.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["LiveError", "read_live"]
+__all__ = ["LiveError", "LivePoll", "poll_live", "read_live"]
 
 _POLL_MS: Final = 500
+_WHOLE_BATCHES: Final = 1_000_000
+"""More records than the responses to one round of fetches have, so that no batch is cut."""
 _RESERVED: Final = {
     "auto_offset_reset",
     "enable_auto_commit",
@@ -66,6 +69,57 @@ def read_live(
     partition does not exist or access is denied, or if, without `follow`, no partition advances
     for `stall_timeout_ms`.
     """
+    reader = _reader(
+        bootstrap_servers,
+        topic,
+        isolation_level,
+        connect_timeout_ms,
+        stall_timeout_ms,
+        on_notice,
+        kafka_python_config,
+    )
+    return reader.entries(partitions, follow, since_ms, start_offsets or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePoll:
+    """The records of one poll, and whether all records that existed at the start are read.
+
+    `records`: kafka-python's, by partition, with raw keys and values. A poll has whole batches.
+    """
+
+    records: Mapping[int, Sequence[Any]]
+    caught_up: bool
+
+
+def poll_live(
+    bootstrap_servers: str | Sequence[str],
+    *,
+    topic: str = CONSUMER_OFFSETS,
+    start_offsets: Mapping[int, int] | None = None,
+    connect_timeout_ms: int = 10_000,
+    on_notice: Callable[[str], None] | None = None,
+    **kafka_python_config: Any,
+) -> Generator[LivePoll, None, None]:
+    """Follow a coordinator topic like `read_live`, but yield each poll, also an empty one.
+
+    Records are not decoded. It returns never; the caller closes it. Raises as `read_live` does.
+    """
+    config = {"max_poll_records": _WHOLE_BATCHES} | kafka_python_config
+    reader = _reader(bootstrap_servers, topic, "read_committed", connect_timeout_ms, 0, on_notice, config)
+    return reader.polls(None, True, None, start_offsets or {})
+
+
+def _reader(
+    bootstrap_servers: str | Sequence[str],
+    topic: str,
+    isolation_level: IsolationLevel,
+    connect_timeout_ms: int,
+    stall_timeout_ms: int,
+    on_notice: Callable[[str], None] | None,
+    kafka_python_config: Mapping[str, Any],
+) -> "_LiveReader":
+    """Check the options of a read. Raises `LiveError`."""
     if topic not in RECORD_TYPES:
         raise LiveError(f"{topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
     check_isolation_level(isolation_level, LiveError)
@@ -83,8 +137,7 @@ def read_live(
         "metrics_enabled": False,
         **kafka_python_config,
     }
-    reader = _LiveReader(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
-    return reader.entries(partitions, follow, since_ms, start_offsets or {})
+    return _LiveReader(bootstrap_servers, topic, config, connect_timeout_ms, stall_timeout_ms, on_notice)
 
 
 class _LiveReader:
@@ -112,6 +165,14 @@ class _LiveReader:
     def entries(
         self, numbers: Collection[int] | None, follow: bool, since_ms: int | None, start_offsets: Mapping[int, int]
     ) -> Iterator[LogEntry]:
+        with closing(self.polls(numbers, follow, since_ms, start_offsets)) as polls:
+            for poll in polls:
+                for records in poll.records.values():
+                    yield from map(self._entry, records)
+
+    def polls(
+        self, numbers: Collection[int] | None, follow: bool, since_ms: int | None, start_offsets: Mapping[int, int]
+    ) -> Generator[LivePoll, None, None]:
         from kafka import TopicPartition
         from kafka.errors import KafkaError
 
@@ -122,7 +183,7 @@ class _LiveReader:
                 (client,) = self.clients
                 known = topic_partitions(client, self.topic, numbers, self.where, self.connect_timeout_ms)
                 partitions = [TopicPartition(self.topic, number) for number in known]
-                yield from self._records(consumer, partitions, follow, since_ms, start_offsets)
+                yield from self._polls(consumer, partitions, follow, since_ms, start_offsets)
             except KafkaError as error:
                 raise LiveError(f"{self.where}: reading {self.topic} failed: {explain_error(error)}") from error
 
@@ -157,14 +218,14 @@ class _LiveReader:
         self.stale = False
         return fresh
 
-    def _records(
+    def _polls(
         self,
         consumer: "KafkaConsumer",
         partitions: "list[TopicPartition]",
         follow: bool,
         since_ms: int | None,
         start_offsets: Mapping[int, int],
-    ) -> Iterator[LogEntry]:
+    ) -> Generator[LivePoll, None, None]:
         timeout = self.connect_timeout_ms
         consumer.assign(partitions)
         ends = self._offsets(consumer.end_offsets, partitions)  # read-committed: the last stable offsets
@@ -181,10 +242,18 @@ class _LiveReader:
         progress = time.monotonic()
         positions: dict[TopicPartition, int | None] = {}
         while follow or pending:
+            polled: dict[int, Sequence[Any]] = {}
             for at, records in self._polled(consumer).items():
-                for record in records:
-                    if (follow or record.offset < ends[at]) and (since_ms is None or record.timestamp >= since_ms):
-                        yield self._entry(record)
+                if not follow or since_ms is not None:
+                    records = [
+                        record
+                        for record in records
+                        if (follow or record.offset < ends[at]) and (since_ms is None or record.timestamp >= since_ms)
+                    ]
+                polled[at.partition] = records
+            if follow and pending:
+                pending = {at for at in pending if (consumer.position(at, timeout_ms=timeout) or 0) < ends[at]}
+            yield LivePoll(records=polled, caught_up=not pending)
             if self.stale:
                 consumer = self._replaced(consumer)
             if follow:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from operator import itemgetter
 from os import PathLike
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,13 +21,22 @@ try:
 except ImportError:
     raise ImportError("quorate.coordinator.bulk needs pyarrow: pip install 'quorate[arrow]'") from None
 
-from quorate.codecs import CONSUMER_OFFSETS, LogError, Uuid, decode_record
+from quorate.codecs import (
+    CONSUMER_OFFSETS,
+    CoordinatorRecord,
+    LogError,
+    MalformedRecord,
+    UnknownRecord,
+    Uuid,
+    decode_record,
+)
 from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.raw import RawBlock, read_raw
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator.bulk_block import (
     Barriers,
     Commits,
+    FoundCommits,
     Other,
     barrier_or_transaction,
     commits_of,
@@ -37,15 +47,39 @@ from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_a
 from quorate.coordinator.bulk_values import topic_names
 from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["blocks_upto", "load_state", "replay_blocks", "replay_in_steps"]
+__all__ = ["AnyRecord", "BulkObserver", "Mark", "blocks_upto", "load_state", "replay_blocks", "replay_in_steps"]
 
 MOST_COMMITS = 1 << 16
 """Number of kept commits after which they are replayed, which limits memory and steps."""
 
 MOST_OTHERS = 1 << 16
 
+Mark: TypeAlias = tuple[int, Callable[[int], None]]
+"""A position in the log, and what to call there, with 0."""
+
+AnyRecord: TypeAlias = CoordinatorRecord | UnknownRecord | MalformedRecord
+
 _EVENTS_PER_STEP = 200
 """Records that are replayed in one step, if not all of them are commits."""
+
+
+class BulkObserver(Protocol):
+    """Notices what a load replays, between the records of the log."""
+
+    def commits(self, block: RawBlock, base: int, found: FoundCommits) -> Iterable[Mark]:
+        """Return calls for positions in the log (row i of a block has `base` + 2i + 1).
+
+        `found`: see `commits_of`. Called before the state has the block.
+        """
+        ...
+
+    def record(self, other: Other, record: AnyRecord) -> None:
+        """Replay a record other than a plain commit."""
+        ...
+
+    def marker(self, producer_id: int, *, commit: bool) -> None:
+        """Notice the end of a transaction, before it is replayed."""
+        ...
 
 
 def replay_blocks(
@@ -54,13 +88,15 @@ def replay_blocks(
     *,
     strict: bool = False,
     names: dict[Uuid, str] | None = None,
+    observer: BulkObserver | None = None,
 ) -> None:
     """Replay blocks of one partition's log in order, as if record by record.
 
-    `strict`: as for `CoordinatorState.replay`. `names`: is updated with topic names by id. Problems
-    of the log are skipped. Raises `ValueError` for a block of another topic.
+    `strict`: as for `CoordinatorState.replay`. `names`: is updated with topic names by id.
+    `observer`: is notified in the order of the log. Problems of the log are skipped. Raises
+    `ValueError` for a block of another topic.
     """
-    load = _Load(state, strict=strict, names=names)
+    load = _Load(state, strict=strict, names=names, observer=observer)
     for block in blocks:
         load.add(block)
         if load.is_full:
@@ -119,8 +155,16 @@ def blocks_upto(
 class _Load:
     """Records that are kept, and not replayed yet."""
 
-    def __init__(self, state: CoordinatorState, *, strict: bool, names: dict[Uuid, str] | None) -> None:
+    def __init__(
+        self,
+        state: CoordinatorState,
+        *,
+        strict: bool,
+        names: dict[Uuid, str] | None,
+        observer: BulkObserver | None = None,
+    ) -> None:
         self.state = state
+        self.observer = observer
         self.strict = strict
         self.names = names
         self.position = 0
@@ -133,6 +177,7 @@ class _Load:
         self.others: list[Other] = []
         self.markers: list[tuple[int, int, bool]] = []
         self.barriers = Barriers()
+        self.marks: list[Mark] = []
 
     def add(self, block: RawBlock) -> None:
         """Keep the records of a block that must be replayed."""
@@ -162,6 +207,8 @@ class _Load:
         )
         if self.names is not None:
             self.names |= topic_names(block.keys[rows], block.values[rows])
+        if len(rows) and self.observer is not None:
+            self.marks += self.observer.commits(block, base, found)
         if len(rows):
             self.commits.append(needed_commits(block, base, found, barriers, self.transactional))
         self.barriers.groups += barriers.groups
@@ -182,7 +229,7 @@ class _Load:
         """Replay the kept records in steps."""
         commits = merged(self.commits, self.barriers, self.transactional) if self.commits else None
         yield
-        if commits is None or self.others or self.markers:
+        if commits is None or self.others or self.markers or self.marks:
             yield from self._replay_in_order(commits)
         else:
             yield from put_all(self.state, commits)
@@ -197,6 +244,7 @@ class _Load:
             events += [(position, grow, index) for position, index in commits.replacing()]
         events += [(other.position, self._replay, index) for index, other in enumerate(self.others)]
         events += [(marker[0], self._end, index) for index, marker in enumerate(self.markers)]
+        events += [(position, call, 0) for position, call in self.marks]
         events.sort(key=itemgetter(0))
         yield
         for number, (_, replay, index) in enumerate(events, 1):
@@ -209,10 +257,15 @@ class _Load:
         record = decode_record(other.key, other.value)
         if self.names is not None:
             learn_names(self.names, record)
+        if self.observer is not None:
+            self.observer.record(other, record)
+            return
         self.state.replay(record, offset=other.offset, producer_id=other.producer_id, strict=self.strict)
 
     def _end(self, index: int) -> None:
         _, producer_id, commit = self.markers[index]
+        if self.observer is not None:
+            self.observer.marker(producer_id, commit=commit)
         self.state.offsets.end_transaction(producer_id, commit=commit)
 
 

@@ -10,7 +10,7 @@ Positions count records and markers from the beginning of a load. This module do
 """
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from quorate.codecs.records import encode_message
 __all__ = [
     "Barriers",
     "Commits",
+    "FoundCommits",
     "Other",
     "barrier_or_transaction",
     "commits_of",
@@ -56,6 +57,11 @@ class Other(NamedTuple):
     value: bytes | None
     offset: int
     producer_id: int
+    timestamp_ms: int
+
+
+FoundCommits: TypeAlias = tuple[Slots, Ints | None, Ints]
+"""The result of `commits_of`."""
 
 
 @dataclass(slots=True)
@@ -121,6 +127,7 @@ def others_of(block: RawBlock, base: int, rows: Ints) -> list[Other]:
             block.values.bytes_at(row),
             int(block.offset[row]),
             int(block.producer_id[row]),
+            int(block.timestamp_ms[row]),
         )
         for row in rows.tolist()
     ]
@@ -146,7 +153,7 @@ def barrier_or_transaction(other: Other) -> tuple[bytes, bool] | None:
     return (group_of(key), True) if other.value is None and type_id in TYPES else None
 
 
-def commits_of(block: RawBlock, *, repeats: bool = False) -> tuple[Slots, Ints | None, Ints]:
+def commits_of(block: RawBlock, *, repeats: bool = False) -> FoundCommits:
     """Return the distinct keys, the key of each row, and the rows that are plain commits.
 
     The key of each row is `None` if row i has key i. Plain commits are outside of transactions, and
@@ -235,7 +242,7 @@ def _have_common_form(values: Slots) -> Bools:
 def needed_commits(
     block: RawBlock,
     base: int,
-    found: tuple[Slots, Ints | None, Ints],
+    found: FoundCommits,
     barriers: Barriers,
     transactional: set[bytes],
 ) -> Commits:

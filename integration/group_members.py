@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.printable import listed
-from quorate.integration.live_groups import open_admin
+from quorate.watch.metadata import open_admin
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient

@@ -8,139 +8,29 @@ partition of `__consumer_offsets`. Nothing is joined, committed or written.
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
-from quorate.assignors import Member, Topic, TopicPartition, Topology
+from quorate.assignors import Member, TopicPartition, Topology
 from quorate.assignors.what_if import GroupSituation
-from quorate.codecs import Uuid
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from quorate.codecs.errors import InputError
 from quorate.codecs.live import read_live
-from quorate.codecs.live_connect import check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.live_connect import explain_error
 from quorate.codecs.log import IsolationLevel
 from quorate.codecs.printable import listed
 from quorate.codecs.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.coordinator.history import Moment
 from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places
 from quorate.coordinator.history.situations import Known, SituationReplay
-from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.partitioning import partition_for
 from quorate.coordinator.state import GroupKind
+from quorate.watch.metadata import end_offsets, live_topology, open_admin, topic_ids
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["LiveGroups", "live_image", "live_situation", "live_topology", "open_admin"]
-
-REQUEST_TIMEOUT_MS = 30_000
-
-
-@contextmanager
-def open_admin(
-    servers: Sequence[str],
-    config: Mapping[str, Any],
-    connect_timeout_ms: int,
-    doing: str,
-    required: str = "DESCRIBE on the group and on its topics is required",
-) -> Iterator[tuple["KafkaAdminClient", str]]:
-    """Connect an admin client; yields it, and the name of the cluster for errors.
-
-    `config`: kafka-python's. `doing`: the operation, and `required`: its permissions, for errors.
-    Raises `LiveError`, and `InputError` for errors of Kafka within the block.
-    """
-    where = where_text(servers, config)
-    check_connection(servers, config)
-    with client_log() as log:
-        from kafka.admin import KafkaAdminClient
-        from kafka.errors import KafkaError
-
-        limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
-        client_config = limits | dict(config)
-        unknown = [name for name in client_config if name not in KafkaAdminClient.DEFAULT_CONFIG]
-        if unknown:
-            option = unknown[0].replace("_", "-")
-            raise InputError(f"--{option}: kafka-python's admin client does not support it", "leave it out")
-        admin: KafkaAdminClient = connect(KafkaAdminClient, servers, client_config, connect_timeout_ms, log)
-        with closing(admin):
-            try:
-                yield admin, where
-            except KafkaError as error:
-                raise InputError(
-                    f"{where}: {doing} failed: {explain_error(error)}",
-                    required,
-                ) from error
-
-
-def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
-    """Return id → name of all topics that are visible."""
-    return {
-        _uuid(topic["topic_id"]): topic["name"]
-        for topic in admin.describe_topics()
-        if topic.get("topic_id") and not topic["error_code"]
-    }
-
-
-def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-    """Return the log end offsets of partitions."""
-    from kafka.admin import OffsetSpec
-    from kafka.structs import TopicPartition as At
-
-    wanted = {At(topic, number): OffsetSpec.LATEST for topic, number in partitions}
-    ends = admin.list_partition_offsets(wanted, timeout_ms=REQUEST_TIMEOUT_MS) if wanted else {}
-    return {TopicPartition(at.topic, at.partition): end.offset for at, end in ends.items()}
-
-
-def live_image(admin: "KafkaAdminClient") -> MetadataImage:
-    """Return all visible topics, with the brokers of their replicas and the brokers' racks."""
-    brokers = {broker["broker_id"]: broker.get("rack") or None for broker in admin.describe_cluster()["brokers"]}
-    topics = []
-    for topic in admin.describe_topics():
-        if topic["error_code"] or not topic.get("topic_id"):
-            continue
-        partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
-        replicas = tuple(tuple(partition["replica_nodes"]) for partition in partitions)
-        topics.append(TopicImage(name=topic["name"], id=_uuid(topic["topic_id"]), replicas=replicas))
-    return MetadataImage().with_brokers(brokers).with_topics(topics)
-
-
-def live_topology(admin: "KafkaAdminClient", names: Collection[str]) -> Topology:
-    """Return topics with the racks of their replicas, the leader's first.
-
-    Topics that were deleted or are not visible are left out.
-    """
-    wanted = sorted(names)
-    racks = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
-    topics = []
-    for topic in admin.describe_topics(wanted) if wanted else ():
-        if topic["error_code"]:
-            continue
-        partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
-        numbers = [partition["partition_index"] for partition in partitions]
-        topics.append(
-            Topic(
-                name=topic["name"],
-                partitions=len(partitions),
-                racks=tuple(
-                    tuple(racks.get(broker) for broker in _leader_first(partition)) for partition in partitions
-                ),
-                id=_uuid(topic["topic_id"]) if topic.get("topic_id") else None,
-                numbers=None if numbers == list(range(len(numbers))) else numbers,
-            )
-        )
-    return Topology(topics)
-
-
-def _leader_first(partition: Mapping[str, Any]) -> list[int]:
-    leader = partition["leader_id"]
-    replicas: list[int] = partition["replica_nodes"]
-    return [leader, *(replica for replica in replicas if replica != leader)] if leader in replicas else replicas
-
-
-def _uuid(text: str) -> Uuid:
-    return Uuid(UUID(str(text)).bytes)
+__all__ = ["LiveGroups", "live_situation"]
 
 
 class LiveGroups:

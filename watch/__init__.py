@@ -2,8 +2,39 @@
 
 An observer follows `__consumer_offsets` and `__share_group_state`. It joins no group and commits
 nothing.
+
+```python
+with Observer("localhost:9092") as observer:
+    event = observer.wait_for(rebalance(group="orders", cause=MemberLeft))
+    print(event.sentence, event.duration_ms, event.moved)
+    print(observer.group("orders", at_ms=event.at_ms - 1_000))
+```
 """
 
+from quorate.coordinator.history.facts import Fact, MemberJoined, MemberLeft, RegexResolved
+from quorate.watch.causes import (
+    AssignorChanged,
+    ConfigChanged,
+    CooperativeStep,
+    CoordinatorMoved,
+    MemberMoved,
+    MemberTimedOut,
+    NewTopicId,
+    PartitionsChanged,
+    RacksChanged,
+    Rejoined,
+    ResetByAdmin,
+    ResetByClient,
+    ShareStateChanged,
+    StaticBounce,
+    SubscriptionChanged,
+    TopicsChanged,
+    TopologyChanged,
+    UnknownCause,
+    Upgraded,
+)
+from quorate.watch.limits import Limits
+from quorate.watch.matching import event, rebalance
 from quorate.watch.model import (
     EventKind,
     GroupMoment,
@@ -20,20 +51,54 @@ from quorate.watch.model import (
     WatchEvent,
     as_json,
 )
+from quorate.watch.observer import NotObserved, Observer
+from quorate.watch.outputs import EventLog, JsonLines, Output, Webhook
 
 __all__ = [
+    "AssignorChanged",
+    "ConfigChanged",
+    "CooperativeStep",
+    "CoordinatorMoved",
     "EventKind",
+    "EventLog",
+    "Fact",
     "GroupMoment",
     "GroupSummary",
+    "JsonLines",
     "LagSample",
+    "Limits",
+    "MemberJoined",
+    "MemberLeft",
+    "MemberMoved",
     "MemberRow",
+    "MemberTimedOut",
+    "NewTopicId",
+    "NotObserved",
+    "Observer",
+    "Output",
     "OwnershipSpan",
     "PartitionMove",
     "PartitionRow",
+    "PartitionsChanged",
+    "RacksChanged",
+    "RegexResolved",
+    "Rejoined",
+    "ResetByAdmin",
+    "ResetByClient",
+    "ShareStateChanged",
+    "StaticBounce",
     "Status",
+    "SubscriptionChanged",
     "TopicRow",
+    "TopicsChanged",
+    "TopologyChanged",
+    "UnknownCause",
     "UpgradeFinding",
+    "Upgraded",
     "WatchEvent",
     "Watched",
+    "Webhook",
     "as_json",
+    "event",
+    "rebalance",
 ]

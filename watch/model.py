@@ -59,8 +59,9 @@ class GroupSummary:
     `kind`: classic, consumer, share or streams. `partitions`: those with an owner or a committed
     offset. `lag_records`: the sum, and `lag_ms`: the maximum over its partitions. `locality`: the
     share of assigned partitions with a replica in their member's rack, from 0 to 1. `rebalances`:
-    those in the kept history. `spark`: recent values of `lag_ms`, or of `lag_records` if lags in
-    time are unknown, at most 60. `None` stands for unknown.
+    those in the kept history. `commits`: offset commits that were read since the start of the
+    process. `spark`: recent values of `lag_ms`, or of `lag_records` if lags in time are unknown, at
+    most 60. `None` stands for unknown.
     """
 
     group_id: str
@@ -76,6 +77,7 @@ class GroupSummary:
     locality: float | None = None
     last_rebalance_ms: int | None = None
     rebalances: int = 0
+    commits: int = 0
     spark: tuple[int, ...] = ()
 
 
@@ -221,7 +223,7 @@ class UpgradeFinding:
 class Status:
     """The state of an observer.
 
-    `mode`: live or files. `caught_up`: all records that existed at the start are read. `behind_ms`:
+    `mode`: live or files. `caught_up`: all records that existed at the start are read. `late_ms`:
     the age of the last record that was read, while more are waiting. `read`: the next offset, by
     "topic-partition". `records`: the number of records read since the start. `errors`: current
     problems, as sentences. `since_ms`: the begin of the kept history. `source`: what is observed.
@@ -229,7 +231,7 @@ class Status:
 
     mode: str
     caught_up: bool
-    behind_ms: int  # plain: how operators call it
+    late_ms: int
     read: Mapping[str, int]
     records: int
     errors: tuple[str, ...]

@@ -193,13 +193,21 @@ class History:
         Sets the state without events.
         """
         for entry in entries:
-            record = as_kafka_reads(entry.record) or entry.record
-            if isinstance(record, CoordinatorRecord) and record.value is not None:
-                if isinstance(record.key, ShareGroupStatePartitionMetadataKey):
-                    self._share_state.add(record.key.group_id)
-                elif isinstance(record.key, ShareGroupMetadataKey):
-                    self._share_state.discard(record.key.group_id)
-            self.state.replay(record, offset=entry.offset, producer_id=_producer(entry))
+            self.restore(entry)
+        self.begin()
+
+    def restore(self, entry: LogEntry) -> None:
+        """Replay a record of before the start, without events; `begin` follows the last one."""
+        record = as_kafka_reads(entry.record) or entry.record
+        if isinstance(record, CoordinatorRecord) and record.value is not None:
+            if isinstance(record.key, ShareGroupStatePartitionMetadataKey):
+                self._share_state.add(record.key.group_id)
+            elif isinstance(record.key, ShareGroupMetadataKey):
+                self._share_state.discard(record.key.group_id)
+        self.state.replay(record, offset=entry.offset, producer_id=_producer(entry))
+
+    def begin(self) -> None:
+        """Start with the current state."""
         self._views = {
             group_id: view(group)
             for group_id, group in self.state.groups.items()
@@ -222,6 +230,10 @@ class History:
             self._note(self._step(group_id, entry), key, record.value, pending=_producer(entry) >= 0)
         self.state.replay(record, offset=entry.offset, producer_id=_producer(entry))
         return found
+
+    def view(self, group_id: str) -> GroupView | None:
+        """Return the group after the last event, `None` if it does not exist."""
+        return self._views.get(group_id)
 
     def finish(self) -> list[Event]:
         """Return the pending events at the end of the log."""

@@ -1,0 +1,364 @@
+"""Follows one partition of `__consumer_offsets` with the replay of `quorate.coordinator`.
+
+Blocks are replayed by columns, commits in bulk; other records one by one through the history, whose
+events the trackers turn into those of an observer. Threads, sockets and files are not part of this
+module.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogEntry, Uuid, as_kafka_reads, decode_record
+from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.log.raw import RawBlock
+from quorate.codecs.messages.classic_group import GroupMetadataValue
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
+from quorate.codecs.messages.offsets import OffsetCommitKey
+from quorate.codecs.messages.streams_group import StreamsGroupMemberMetadataValue
+from quorate.coordinator.bulk import AnyRecord, Mark, replay_blocks
+from quorate.coordinator.bulk_block import FoundCommits, Other
+from quorate.coordinator.history import Event, GroupView, History, view
+from quorate.coordinator.history.facts import Fact
+from quorate.coordinator.history.labels import Partition
+from quorate.coordinator.state import ClassicGroup, CoordinatorGroup
+from quorate.coordinator.state.offsets import CommittedOffset
+from quorate.watch.causes import NewTopicId, ResetByAdmin, ResetByClient
+from quorate.watch.commits import BlockCommits, Lower
+from quorate.watch.limits import Limits
+from quorate.watch.model import EventKind, WatchEvent
+from quorate.watch.rebalances import GroupTracker, TopicFacts
+
+__all__ = ["FollowedPartition", "KeptRecord", "PartitionChanges"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRecord:
+    """The last record of a key; `value` is `None` if it was deleted.
+
+    `producer_id`: of a transaction that has not ended, else -1.
+    """
+
+    key: bytes
+    producer_id: int
+    value: bytes | None
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(slots=True)
+class PartitionChanges:
+    """What changed since the last flush.
+
+    `records`: the last record of each key and producer. `states`: groups after their events.
+    `ended`: producers whose transactions ended.
+    """
+
+    next_offset: int
+    events: list[WatchEvent] = field(default_factory=list)
+    states: list[tuple[str, int, GroupView | None]] = field(default_factory=list)
+    records: dict[tuple[bytes, int], KeptRecord] = field(default_factory=dict)
+    ended: list[int] = field(default_factory=list)
+    trackers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+class FollowedPartition:
+    """One partition of `__consumer_offsets`, replayed up to `next_offset`.
+
+    `preparing`: when classic groups were first seen to rebalance. `commit_counts`: group id →
+    number of commits that were read. `now_ms`: the latest timestamp.
+    """
+
+    def __init__(
+        self, number: int | None, topics: TopicFacts, limits: Limits, preparing: Mapping[str, int] | None = None
+    ) -> None:
+        self.number = number
+        self.history = History()
+        self.next_offset = 0
+        self.now_ms = -1
+        self._preparing = {} if preparing is None else preparing
+        self._deleted_ms: dict[str, int] = {}
+        self.commit_counts: Counter[str] = Counter()
+        self.trackers: dict[str, GroupTracker] = {}
+        self._topics = topics
+        self._limits = limits
+        self._timeouts: dict[str, dict[str, tuple[int | None, int | None]]] = {}
+        self._changes = PartitionChanges(0)
+        self._lower: list[tuple[Lower, Fact, int, int]] = []
+        self._restoring = False
+        self._leader_epochs: list[tuple[int, int]] = []
+
+    # ---- restart
+
+    def restore(
+        self, blocks: Iterable[RawBlock], next_offset: int, trackers: Callable[[str], dict[str, Any] | None]
+    ) -> None:
+        """Load the kept records of an earlier run, without events."""
+        self._restoring = True
+        replay_blocks(self.history.state, blocks, names=self._topics.names, observer=self)
+        self._restoring = False
+        self.history.begin()
+        self.next_offset = next_offset
+        for group_id in self.history.state.groups:
+            text = trackers(group_id)
+            if text is not None:
+                self.tracker(group_id).restore(text, self.history.view(group_id))
+        self._changes = PartitionChanges(next_offset)
+
+    # ---- blocks
+
+    def load(self, block: RawBlock, leader_epochs: Sequence[tuple[int, int]] = ()) -> None:
+        """Replay a block of whole batches that begins at `next_offset` or later.
+
+        `leader_epochs`: pairs of a first offset and its leader epoch, ascending, if known.
+        """
+        self._leader_epochs = list(leader_epochs)
+        replay_blocks(self.history.state, [block], names=self._topics.names, observer=self)
+        if len(block):
+            self.now_ms = max(self.now_ms, int(block.timestamp_ms.max()))
+            self.next_offset = int(block.offset[-1]) + 1
+        if len(block.markers):
+            self.now_ms = max(self.now_ms, int(block.markers.timestamp_ms.max()))
+            self.next_offset = max(self.next_offset, int(block.markers.offset[-1]) + 1)
+        self._report_lower()
+
+    def finish(self, now_ms: int | None = None) -> PartitionChanges:
+        """Return all changes since the last call.
+
+        The end of the last block is the end of a write. `now_ms`: the wall clock, for a live log.
+        """
+        self._note(self.history.finish())
+        changes, self._changes = self._changes, PartitionChanges(self.next_offset)
+        changes.next_offset = self.next_offset
+        for group_id, tracker in self.trackers.items():
+            changes.events += tracker.tick(self.now_ms if now_ms is None else now_ms, self.number)
+            if tracker.dirty:
+                tracker.dirty = False
+                changes.trackers[group_id] = tracker.as_json()
+        for group_id in [one for one in changes.trackers if one not in self.history.state.groups]:
+            del self.trackers[group_id]
+            self._timeouts.pop(group_id, None)
+            self._deleted_ms.pop(group_id, None)
+        return changes
+
+    def tracker(self, group_id: str) -> GroupTracker:
+        """Return the tracker of a group."""
+        found = self.trackers.get(group_id)
+        if found is None:
+            found = self.trackers[group_id] = GroupTracker(group_id, self._topics, self, self._limits)
+        return found
+
+    def view(self, group_id: str, group: CoordinatorGroup) -> GroupView:
+        """Return a group of this partition as it is now."""
+        return self.history.view(group_id) or view(group)
+
+    # ---- BulkObserver
+
+    def commits_of(self, block: RawBlock, found: FoundCommits) -> BlockCommits:
+        """Note the last commit of each key, and the number of commits by group."""
+        commits = BlockCommits(block, found)
+        if not self._restoring:
+            self.commit_counts.update(commits.counts)
+            records = self._changes.records
+            for row in commits.last.tolist():
+                self._keep(
+                    records,
+                    block.keys.bytes_at(row),
+                    -1,
+                    block.values.bytes_at(row),
+                    int(block.offset[row]),
+                    int(block.timestamp_ms[row]),
+                )
+        return commits
+
+    def commits(self, block: RawBlock, base: int, found: FoundCommits) -> Iterator[Mark]:
+        """See `BulkObserver`."""
+        if self._restoring:
+            return
+        for lower in self.commits_of(block, found).lower(self.history.state):
+            yield base + 2 * lower.row, self._checked(lower, block)
+
+    def record(self, other: Other, record: AnyRecord) -> None:
+        """See `BulkObserver`."""
+        entry = LogEntry(
+            topic=CONSUMER_OFFSETS,
+            partition=self.number,
+            offset=other.offset,
+            timestamp_ms=other.timestamp_ms,
+            timestamp_type=TimestampType.CREATE_TIME,
+            producer_id=other.producer_id,
+            producer_epoch=-1,
+            sequence=-1,
+            transactional=other.producer_id >= 0,
+            partition_leader_epoch=-1,
+            headers=(),
+            key_bytes=other.key,
+            value_bytes=other.value,
+            record=record,
+        )
+        self._note_facts(record)
+        if self._restoring:
+            self.history.restore(entry)
+            return
+        if other.key is not None:
+            self._keep(
+                self._changes.records, other.key, other.producer_id, other.value, other.offset, other.timestamp_ms
+            )
+        self._note(self.history.take(entry))
+
+    def marker(self, producer_id: int, *, commit: bool) -> None:
+        """See `BulkObserver`."""
+        offsets = self.history.state.offsets
+        records = self._changes.records
+        for group_id, topics in offsets.pending.get(producer_id, {}).items() if commit else ():
+            for topic, partitions in topics.items():
+                for number, pending in partitions.items():
+                    stored = offsets.get(group_id, topic, number)
+                    if stored is not None and pending.value.offset < stored.value.offset < pending.record_offset:
+                        lower = Lower(
+                            row=-1,
+                            group_id=group_id,
+                            topic=topic,
+                            partition=number,
+                            before=stored.value.offset,
+                            after=pending.value.offset,
+                        )
+                        self._lower.append(
+                            (lower, self._cause(lower, stored, pending), self.now_ms, pending.record_offset)
+                        )
+        self._changes.ended.append(producer_id)
+        for place in [place for place in records if place[1] == producer_id]:
+            ended = records.pop(place)
+            if commit:
+                self._keep(records, ended.key, -1, ended.value, ended.offset, ended.timestamp_ms)
+
+    @staticmethod
+    def _keep(
+        records: dict[tuple[bytes, int], KeptRecord],
+        key: bytes | None,
+        producer_id: int,
+        value: bytes | None,
+        offset: int,
+        timestamp_ms: int,
+    ) -> None:
+        assert key is not None
+        records[key, producer_id] = KeptRecord(
+            key=key, producer_id=producer_id, value=value, offset=offset, timestamp_ms=timestamp_ms
+        )
+
+    # ---- events
+
+    def _note(self, events: Iterable[Event]) -> None:
+        for event in events:
+            after = self.history.view(event.group_id)
+            changes = self._changes
+            changes.events += self.tracker(event.group_id).take(event, after, self._leader_epoch(event.offset))
+            changes.states.append((event.group_id, event.timestamp_ms, after))
+            known = self._timeouts.get(event.group_id)
+            if known is not None:
+                members: Collection[str] = () if after is None else after.members
+                for member_id in [one for one in known if one not in members]:
+                    del known[member_id]
+
+    def _leader_epoch(self, offset: int) -> int | None:
+        return next((epoch for first, epoch in reversed(self._leader_epochs) if first <= offset), None)
+
+    def _note_facts(self, record: AnyRecord) -> None:
+        """Note what a state no longer has when a member or an offset is gone."""
+        readable = as_kafka_reads(record)
+        value = None if readable is None else readable.value
+        if value is None and readable is not None and isinstance(readable.key, OffsetCommitKey):
+            gone = readable.key
+            stored = self.history.state.offsets.get(gone.group, gone.topic, gone.partition)
+            if stored is not None:
+                latest = max(self._deleted_ms.get(gone.group, -1), stored.value.commit_timestamp)
+                self._deleted_ms[gone.group] = latest
+        elif isinstance(value, GroupMetadataValue):
+            assert readable is not None
+            group: Any = readable.key
+            self._timeouts.setdefault(group.group, {}).update(
+                {one.member_id: (one.session_timeout, one.rebalance_timeout) for one in value.members}
+            )
+        elif isinstance(value, ConsumerGroupMemberMetadataValue | StreamsGroupMemberMetadataValue):
+            assert readable is not None
+            key: Any = readable.key
+            self._timeouts.setdefault(key.group_id, {})[key.member_id] = None, value.rebalance_timeout_ms
+
+    # ---- MemberFacts
+
+    def timeouts(self, group_id: str, member_id: str) -> tuple[int | None, int | None]:
+        """See `MemberFacts`."""
+        return self._timeouts.get(group_id, {}).get(member_id, (None, None))
+
+    def last_commit_ms(self, group_id: str, partitions: Iterable[Partition]) -> int | None:
+        """See `MemberFacts`."""
+        labels = self._topics.labels()
+        found = (self.history.state.offsets.get(group_id, labels.topic(topic), number) for topic, number in partitions)
+        times = [one.value.commit_timestamp for one in found if one is not None]
+        return max(times, default=self._deleted_ms.get(group_id))
+
+    def began_ms(self, group_id: str, at_ms: int) -> int:
+        """See `MemberFacts`."""
+        group = self.history.state.groups.get(group_id)
+        times = [at_ms]
+        if isinstance(group, ClassicGroup) and group.metadata is not None:
+            times.append(group.metadata.current_state_timestamp)
+        if group_id in self._preparing:
+            times.append(self._preparing[group_id])
+        return min(one for one in times if one >= 0)
+
+    # ---- offsets that went back
+
+    def _checked(self, lower: Lower, block: RawBlock) -> Callable[[int], None]:
+        def check(_: int) -> None:
+            stored = self.history.state.offsets.get(lower.group_id, lower.topic, lower.partition)
+            if stored is None:  # deleted in between
+                return
+            record = decode_record(block.keys.bytes_at(lower.row), block.values.bytes_at(lower.row))
+            assert isinstance(record, CoordinatorRecord)
+            pending = CommittedOffset(record.value, int(block.offset[lower.row]))  # type: ignore[arg-type]
+            cause = self._cause(lower, stored, pending)
+            self._lower.append((lower, cause, int(block.timestamp_ms[lower.row]), pending.record_offset))
+
+        return check
+
+    def _cause(self, lower: Lower, before: CommittedOffset, after: CommittedOffset) -> Fact:
+        if Uuid.ZERO not in (before.topic_id, after.topic_id) and before.topic_id != after.topic_id:
+            return NewTopicId(topics=(lower.topic,))
+        group = self.history.state.groups.get(lower.group_id)
+        return ResetByClient() if group is not None and self.view(lower.group_id, group).members else ResetByAdmin()
+
+    def _report_lower(self) -> None:
+        """Report one event per group and kind of cause of the block."""
+        by_cause: dict[tuple[str, type[Fact]], list[tuple[Lower, Fact, int, int]]] = {}
+        for one in self._lower:
+            by_cause.setdefault((one[0].group_id, type(one[1])), []).append(one)
+        self._lower = []
+        for (group_id, _), found in by_cause.items():
+            _, cause, at_ms, offset = found[0]
+            facts = [f"{lower.topic} {lower.partition}: {lower.before:,} → {lower.after:,}" for lower, _, _, _ in found]
+            count = sum(lower.before - lower.after for lower, _, _, _ in found)
+            sentence = (
+                f"offsets of {len(found):,} partitions"
+                if len(found) > 1
+                else f"the offset of {found[0][0].topic} {found[0][0].partition}"
+            )
+            self._changes.events.append(
+                WatchEvent(
+                    id=0,
+                    at_ms=at_ms,
+                    seen_ms=0,
+                    group_id=group_id,
+                    kind=EventKind.OFFSET_WENT_BACK,
+                    sentence=f"{sentence} went back by {count:,} records: {cause.sentence(self._topics.labels())}",
+                    cause=cause,
+                    facts=tuple(facts[:_MOST_FACTS]),
+                    partition=self.number,
+                    offset=offset,
+                )
+            )
+
+
+_MOST_FACTS = 200
+"""Sentences of one event; a group may have thousands of partitions."""

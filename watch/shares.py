@@ -1,0 +1,111 @@
+"""Follows one partition of `__share_group_state`: start offsets of share groups (KIP-932)."""
+
+from collections.abc import Iterable
+
+from quorate.codecs import SHARE_GROUP_STATE, CoordinatorRecord, LogEntry, decode_record, encode_record
+from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.messages.share_state import ShareSnapshotKey, ShareSnapshotValue
+from quorate.coordinator.history.share_events import ShareHistory
+from quorate.coordinator.history.share_facts import ShareStateReset
+from quorate.coordinator.share_state.key import SharePartitionKey
+from quorate.watch.causes import ResetByAdmin
+from quorate.watch.model import EventKind, WatchEvent
+from quorate.watch.partition import KeptRecord, PartitionChanges
+from quorate.watch.rebalances import TopicFacts
+
+__all__ = ["FollowedShares"]
+
+
+class FollowedShares:
+    """One partition of `__share_group_state`, replayed up to `next_offset`.
+
+    A restart loads the current states as snapshots, because updates between two snapshots have the
+    same key.
+    """
+
+    def __init__(self, number: int | None, topics: TopicFacts) -> None:
+        self.number = number
+        self.next_offset = 0
+        self.history = ShareHistory()
+        self._topics = topics
+        self._changed: dict[SharePartitionKey, int] = {}
+
+    def restore(self, records: Iterable[tuple[bytes, int, bytes, int, int]], next_offset: int) -> None:
+        """Load the kept records of an earlier run, without events."""
+        for key, _, value, offset, timestamp_ms in records:
+            self.history.take(self._entry(offset, timestamp_ms, key, value))
+        self.history.finish()
+        self.next_offset = next_offset
+
+    def take(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> list[WatchEvent]:
+        """Replay a record. Returns events of offsets that were set back."""
+        entry = self._entry(offset, timestamp_ms, key, value)
+        known = entry.record.key if isinstance(entry.record, CoordinatorRecord) else None
+        place = (getattr(known, "group_id", None), getattr(known, "topic_id", None), getattr(known, "partition", None))
+        found = self.history.take(entry) + self.history.finish()
+        self.next_offset = offset + 1
+        if None not in place:
+            self._changed[SharePartitionKey(*place)] = offset  # type: ignore[arg-type]
+        labels = self._topics.labels()
+        return [
+            WatchEvent(
+                id=0,
+                at_ms=event.timestamp_ms,
+                seen_ms=0,
+                group_id=event.group_id,
+                kind=EventKind.OFFSET_WENT_BACK,
+                sentence=fact.sentence(labels),
+                cause=ResetByAdmin(),
+                facts=(fact.sentence(labels),),
+                topic=SHARE_GROUP_STATE,
+                partition=event.partition,
+                offset=event.offset,
+            )
+            for event in found
+            for fact in event.facts
+            if isinstance(fact, ShareStateReset) and 0 <= fact.after < fact.before
+        ]
+
+    def finish(self) -> PartitionChanges:
+        """Return what changed since the last call; events were returned before."""
+        changes = PartitionChanges(self.next_offset)
+        for place, offset in self._changed.items():
+            state = self.history.shard.states.get(place)
+            key, value = _snapshot(place, state)
+            changes.records[key, -1] = KeptRecord(
+                key=key,
+                producer_id=-1,
+                value=value,
+                offset=offset,
+                timestamp_ms=self.history.written_ms.get(place, -1),
+            )
+        self._changed.clear()
+        return changes
+
+    def _entry(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> LogEntry:
+        return LogEntry(
+            topic=SHARE_GROUP_STATE,
+            partition=self.number,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            timestamp_type=TimestampType.CREATE_TIME,
+            producer_id=-1,
+            producer_epoch=-1,
+            sequence=-1,
+            transactional=False,
+            partition_leader_epoch=-1,
+            headers=(),
+            key_bytes=key,
+            value_bytes=value,
+            record=decode_record(key, value, topic=SHARE_GROUP_STATE),
+        )
+
+
+def _snapshot(place: SharePartitionKey, state: ShareSnapshotValue | None) -> tuple[bytes, bytes | None]:
+    key = ShareSnapshotKey(group_id=place.group_id, topic_id=place.topic_id, partition=place.partition)
+    encoded, value = encode_record(CoordinatorRecord(key=key, value=state, version=None if state is None else _VERSION))
+    assert encoded is not None
+    return encoded, value
+
+
+_VERSION = 0

@@ -1,0 +1,476 @@
+"""What an observer keeps, in a SQLite database: events, states at any moment, lags, and positions.
+
+Positions and what was read up to them are written in one transaction, so that a restart loses and
+repeats nothing. States are key frames, with the changed members in between. One thread writes; any
+thread reads.
+"""
+
+import fcntl
+import json
+import sqlite3
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from quorate.codecs.errors import InputError
+from quorate.watch.causes import fact_from_json
+from quorate.watch.model import EventKind, LagSample, PartitionMove, WatchEvent, as_json
+from quorate.watch.partition import KeptRecord
+from quorate.watch.states import Header, Members, delta, pack, unpack
+
+__all__ = ["Store"]
+
+FORMAT = 1
+FILE = "watch.sqlite"
+KEY_FRAME_EVERY = 32
+"""Changes between two key frames of a group: reading a moment applies at most so many."""
+
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE groups (no INTEGER PRIMARY KEY, group_id TEXT UNIQUE);
+CREATE TABLE topics (id TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID;
+CREATE TABLE positions (topic TEXT, partition INTEGER, next INTEGER, PRIMARY KEY (topic, partition)) WITHOUT ROWID;
+CREATE TABLE records (topic TEXT, partition INTEGER, key BLOB, producer INTEGER, value BLOB, offset INTEGER,
+    ms INTEGER, PRIMARY KEY (topic, partition, key, producer)) WITHOUT ROWID;
+CREATE TABLE trackers (group_no INTEGER PRIMARY KEY, body TEXT);
+CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, group_no INTEGER, kind TEXT, body BLOB);
+CREATE INDEX events_by_group ON events (group_no, id);
+CREATE INDEX events_by_time ON events (at_ms);
+CREATE TABLE states (group_no INTEGER, at_ms INTEGER, seq INTEGER, key_frame INTEGER, header TEXT, members BLOB,
+    PRIMARY KEY (group_no, at_ms, seq)) WITHOUT ROWID;
+CREATE TABLE lags (group_no INTEGER, at_s INTEGER, records INTEGER, ms INTEGER,
+    PRIMARY KEY (group_no, at_s)) WITHOUT ROWID;
+CREATE TABLE offsets (group_no INTEGER, at_s INTEGER, body BLOB, PRIMARY KEY (group_no, at_s)) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """The database in a folder, which is created if missing.
+
+    `source`: the cluster or the log that it belongs to. Raises `InputError` if the folder belongs
+    to another one, is in use, or cannot be read.
+    """
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self.folder = folder
+        self._local = threading.local()
+        self._lock = threading.RLock()
+        self._readers: list[sqlite3.Connection] = []
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._held = self._hold()
+            self._db = self._connect()
+            self._open(source)
+        except (OSError, sqlite3.Error) as error:
+            raise InputError(f"--state {folder}: {error}", "use another folder") from error
+        self._groups: dict[str, int] = dict(self._db.execute("SELECT group_id, no FROM groups"))
+        self._frames: dict[str, tuple[Members, int]] = {}
+        self._last_ms: dict[int, int] = dict(self._db.execute("SELECT group_no, max(at_ms) FROM states GROUP BY 1"))
+        self._seq = 1 + int(self._db.execute("SELECT coalesce(max(seq), 0) FROM states").fetchone()[0])
+
+    def _hold(self) -> IO[str]:
+        held = (self.folder / "lock").open("a")
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            held.close()
+            raise InputError(
+                f"--state {self.folder}: another observer uses this folder", "stop it, or use another folder"
+            ) from None
+        return held
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.folder / FILE, isolation_level=None, check_same_thread=False, timeout=30)
+        db.execute("PRAGMA busy_timeout = 30000")
+        return db
+
+    def _open(self, source: str) -> None:
+        db = self._db
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        db.execute("PRAGMA cache_size = -32768")
+        if not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            db.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+            self._set("format", str(FORMAT))
+            self._set("source", source)
+        if (found := self.meta("format")) != str(FORMAT):
+            raise InputError(f"--state {self.folder}: has format {found}, not {FORMAT}", "use another folder")
+        if (found := self.meta("source")) != source:
+            raise InputError(f"--state {self.folder}: belongs to {found}, not to {source}", "use another folder")
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            for db in self._readers:
+                db.close()
+            self._db.close()
+            self._held.close()
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the database."""
+        return sum(path.stat().st_size for name in (FILE, f"{FILE}-wal") if (path := self.folder / name).exists())
+
+    def meta(self, name: str) -> str | None:
+        """Return a value of `_set`."""
+        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def _set(self, name: str, value: str) -> None:
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    # ---- writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write everything in the block, or nothing."""
+        with self._lock:
+            self._db.execute("BEGIN IMMEDIATE")
+            frames, seq, groups = dict(self._frames), self._seq, dict(self._groups)
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                self._frames, self._seq, self._groups = frames, seq, groups
+                raise
+            self._db.execute("COMMIT")
+
+    def group_no(self, group_id: str) -> int:
+        """Return the number of a group, a new one for a new group."""
+        found = self._groups.get(group_id)
+        if found is None:
+            # A group id in a record need not be UTF-8, and a text in SQLite must be.
+            text = group_id.encode("utf-8", "backslashreplace").decode()
+            self._db.execute("INSERT OR IGNORE INTO groups (group_id) VALUES (?)", (text,))
+            row = self._db.execute("SELECT no FROM groups WHERE group_id = ?", (text,)).fetchone()
+            found = self._groups[group_id] = int(row[0])
+        return found
+
+    def put_position(self, topic: str, partition: int, next_offset: int) -> None:
+        """Set the next offset to read."""
+        self._db.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", (topic, partition, next_offset))
+
+    def put_records(self, topic: str, partition: int, ended: Iterable[int], records: Iterable[KeptRecord]) -> None:
+        """Keep the last record of each key; those of ended transactions are gone."""
+        self._db.executemany(
+            "DELETE FROM records WHERE topic = ? AND partition = ? AND producer = ?",
+            [(topic, partition, producer_id) for producer_id in ended],
+        )
+        gone, kept = [], []
+        for one in records:
+            if one.value is None:
+                gone.append((topic, partition, one.key))
+            else:
+                kept.append((topic, partition, one.key, one.producer_id, one.value, one.offset, one.timestamp_ms))
+        self._db.executemany("DELETE FROM records WHERE topic = ? AND partition = ? AND key = ?", gone)
+        self._db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", kept)
+
+    def forget(self, topic: str, partition: int) -> None:
+        """Remove position and records of a partition whose log was created again."""
+        for table in ("positions", "records"):
+            self._db.execute(f"DELETE FROM {table} WHERE topic = ? AND partition = ?", (topic, partition))
+
+    def put_names(self, names: Mapping[str, str]) -> None:
+        """Keep names of topic ids."""
+        self._db.executemany("INSERT OR REPLACE INTO topics VALUES (?, ?)", list(names.items()))
+
+    def put_event(self, event: WatchEvent) -> int:
+        """Append an event, and return its id."""
+        body = as_json(event)
+        for name in ("id", "at_ms", "group_id", "kind"):
+            del body[name]
+        group_no = self.group_no(event.group_id)
+        cursor = self._db.execute(
+            "INSERT INTO events (at_ms, group_no, kind, body) VALUES (?, ?, ?, ?)",
+            (event.at_ms, group_no, event.kind.value, pack({k: v for k, v in body.items() if v not in (None, [])})),
+        )
+        return int(cursor.lastrowid or 0)
+
+    def put_tracker(self, group_id: str, body: dict[str, Any]) -> None:
+        """Keep the state of a group's tracker."""
+        self._db.execute("INSERT OR REPLACE INTO trackers VALUES (?, ?)", (self.group_no(group_id), json.dumps(body)))
+
+    def put_state(self, group_id: str, at_ms: int, header: Header | None, members: Members) -> None:
+        """Append a state of a group; `header` is `None` if it does not exist any more."""
+        known, count = self._frames.get(group_id, ({}, 0))
+        is_key = group_id not in self._frames or count >= KEY_FRAME_EVERY
+        body = members if is_key else delta(known, members)
+        self._frames[group_id] = (members, 0 if is_key else count + 1)
+        if header is None:
+            del self._frames[group_id]
+        group_no = self.group_no(group_id)
+        # Clocks of coordinators may differ; changes are applied in the order of the records.
+        at_ms = self._last_ms[group_no] = max(at_ms, self._last_ms.get(group_no, at_ms))
+        self._db.execute(
+            "INSERT INTO states VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                group_no,
+                at_ms,
+                self._seq,
+                int(is_key),
+                None if header is None else json.dumps(header, separators=(",", ":")),
+                pack(body) if body else None,
+            ),
+        )
+        self._seq += 1
+
+    def put_lags(self, at_ms: int, lags: Iterable[tuple[str, int | None, int | None]]) -> None:
+        """Append a sample: group id, lag in records and in time."""
+        rows = [(self.group_no(group_id), at_ms // 1000, records, ms) for group_id, records, ms in lags]
+        self._db.executemany("INSERT OR REPLACE INTO lags VALUES (?, ?, ?, ?)", rows)
+
+    def put_offsets(self, at_ms: int, offsets: Iterable[tuple[str, Any]]) -> None:
+        """Append the offsets of groups' partitions."""
+        rows = [(self.group_no(group_id), at_ms // 1000, pack(body)) for group_id, body in offsets]
+        self._db.executemany("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?)", rows)
+
+    # ---- retention
+
+    def retain(self, before_ms: int | None, most_bytes: int | None) -> None:
+        """Delete what is older, and the oldest tenth of the time while the file is too large."""
+        if before_ms is not None:
+            self._delete_before(before_ms)
+        for _ in range(_MOST_STEPS):
+            if most_bytes is None or self._used_bytes() <= most_bytes:
+                break
+            first, last = self._span()
+            if first is None or last is None or last - first < 60_000:
+                break
+            self._delete_before(first + (last - first) // 10)
+        self._db.execute("PRAGMA incremental_vacuum")
+
+    def _used_bytes(self) -> int:
+        pages, free, size = (
+            int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+            for name in ("page_count", "freelist_count", "page_size")
+        )
+        return (pages - free) * size
+
+    def _span(self) -> tuple[int | None, int | None]:
+        rows = [
+            self._db.execute(f"SELECT min({column}) * {factor}, max({column}) * {factor} FROM {table}").fetchone()
+            for table, column, factor in (("events", "at_ms", 1), ("lags", "at_s", 1000), ("offsets", "at_s", 1000))
+        ]
+        firsts, lasts = ([row[part] for row in rows if row[part] is not None] for part in (0, 1))
+        return min(firsts, default=None), max(lasts, default=None)
+
+    def _delete_before(self, before_ms: int) -> None:
+        with self.transaction():
+            self._db.execute("DELETE FROM events WHERE at_ms < ?", (before_ms,))
+            for table in ("lags", "offsets"):
+                self._db.execute(f"DELETE FROM {table} WHERE at_s < ?", (before_ms // 1000,))
+            # A state counts until the next one: keep the last key frame before, with its changes.
+            for (group_no,) in self._db.execute("SELECT no FROM groups").fetchall():
+                row = self._db.execute(
+                    "SELECT at_ms, seq FROM states WHERE group_no = ? AND at_ms <= ? AND key_frame = 1 "
+                    "ORDER BY at_ms DESC, seq DESC LIMIT 1",
+                    (group_no, before_ms),
+                ).fetchone()
+                if row is not None:
+                    self._db.execute(
+                        "DELETE FROM states WHERE group_no = ? AND (at_ms, seq) < (?, ?)", (group_no, *row)
+                    )
+            self._set("since_ms", str(before_ms))
+
+    # ---- reading
+
+    def _reader(self) -> sqlite3.Connection:
+        db: sqlite3.Connection | None = getattr(self._local, "db", None)
+        if db is None:
+            db = self._local.db = self._connect()
+            with self._lock:
+                self._readers.append(db)
+        return db
+
+    def positions(self) -> dict[tuple[str, int], int]:
+        """Return the next offset by topic and partition."""
+        return {(topic, number): at for topic, number, at in self._reader().execute("SELECT * FROM positions")}
+
+    def records(self, topic: str, partition: int) -> Sequence[tuple[bytes, int, bytes, int, int]]:
+        """Return key, producer id, value, offset and time of kept records, by offset."""
+        return (
+            self._reader()
+            .execute(
+                "SELECT key, producer, value, offset, ms FROM records WHERE topic = ? AND partition = ? "
+                "ORDER BY offset",
+                (topic, partition),
+            )
+            .fetchall()
+        )
+
+    def names(self) -> dict[str, str]:
+        """Return topic id → name."""
+        return dict(self._reader().execute("SELECT id, name FROM topics"))
+
+    def tracker(self, group_id: str) -> dict[str, Any] | None:
+        """Return the kept state of a group's tracker."""
+        row = (
+            self._reader()
+            .execute("SELECT body FROM trackers WHERE group_no = ?", (self._groups.get(group_id, -1),))
+            .fetchone()
+        )
+        return None if row is None else json.loads(row[0])
+
+    def events(
+        self,
+        *,
+        group_id: str | None = None,
+        kinds: Collection[EventKind] | None = None,
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        after_id: int | None = None,
+        limit: int = 500,
+        newest_first: bool = True,
+    ) -> list[WatchEvent]:
+        """See `Watched.events`."""
+        conditions: list[tuple[str, list[Any]]] = []
+        if group_id is not None:
+            conditions.append(("group_no = ?", [self._groups.get(group_id, -1)]))
+        if kinds is not None:
+            conditions.append((f"kind IN ({','.join('?' * len(kinds))})", [kind.value for kind in kinds]))
+        for text, value in (("at_ms >= ?", from_ms), ("at_ms <= ?", to_ms), ("id > ?", after_id)):
+            if value is not None:
+                conditions.append((text, [value]))
+        where = " AND ".join(text for text, _ in conditions) or "1"
+        order = "DESC" if newest_first else "ASC"
+        by = f"at_ms {order}, id {order}" if after_id is None else f"id {order}"
+        rows = self._reader().execute(
+            "SELECT id, at_ms, group_id, kind, body FROM events JOIN groups ON no = group_no "
+            f"WHERE {where} ORDER BY {by} LIMIT ?",
+            [*(value for _, values in conditions for value in values), max(0, limit)],
+        )
+        return [_event(*row) for row in rows]
+
+    def last_event_id(self) -> int:
+        """Return the id of the newest event, 0 without one."""
+        return int(self._reader().execute("SELECT coalesce(max(id), 0) FROM events").fetchone()[0])
+
+    def rebalances(self, at_ms: int | None = None, group_id: str | None = None) -> dict[str, tuple[int, int]]:
+        """Return group id → number of rebalances that ended up to a time, and the last time."""
+        rows = self._reader().execute(
+            "SELECT group_id, count(*), max(at_ms) FROM events JOIN groups ON no = group_no "
+            f"WHERE kind = ? AND at_ms <= ? AND {'1' if group_id is None else 'group_no = ?'} GROUP BY group_no",
+            (
+                EventKind.REBALANCE_ENDED.value,
+                _END if at_ms is None else at_ms,
+                *(() if group_id is None else (self._groups.get(group_id, -1),)),
+            ),
+        )
+        return {group_id: (count, last) for group_id, count, last in rows}
+
+    def headers(self, at_ms: int) -> dict[str, Header]:
+        """Return the fields of all groups that existed at a time."""
+        db = self._reader()
+        found = {}
+        for group_id, group_no in list(self._groups.items()):
+            row = db.execute(
+                "SELECT header FROM states WHERE group_no = ? AND at_ms <= ? ORDER BY at_ms DESC, seq DESC LIMIT 1",
+                (group_no, at_ms),
+            ).fetchone()
+            if row is not None and row[0] is not None:
+                found[group_id] = json.loads(row[0])
+        return found
+
+    def state(self, group_id: str, at_ms: int) -> tuple[Header, Members] | None:
+        """Return a group as it was at a time; `None` if it did not exist."""
+        last = None
+        for _, header, members in self.states(group_id, at_ms, at_ms):
+            last = header, members
+        return None if last is None or last[0] is None else (last[0], last[1])
+
+    def states(self, group_id: str, from_ms: int, to_ms: int) -> Iterator[tuple[int, Header | None, Members]]:
+        """Yield the states of a group from the last one at `from_ms`, with their times."""
+        group_no = self._groups.get(group_id, -1)
+        db = self._reader()
+        key = db.execute(
+            "SELECT at_ms, seq FROM states WHERE group_no = ? AND at_ms <= ? AND key_frame = 1 "
+            "ORDER BY at_ms DESC, seq DESC LIMIT 1",
+            (group_no, from_ms),
+        ).fetchone()
+        rows = db.execute(
+            "SELECT at_ms, key_frame, header, members FROM states WHERE group_no = ? AND (at_ms, seq) >= (?, ?) "
+            "AND at_ms <= ? ORDER BY at_ms, seq",
+            (group_no, *(key or (from_ms, 0)), to_ms),
+        ).fetchall()
+        members: Members = {}
+        waiting: tuple[int, Header | None, Members] | None = None
+        for at_ms, is_key, header, body in rows:
+            changed = {} if body is None else unpack(body)
+            members = changed if is_key else {k: v for k, v in (members | changed).items() if v is not None}
+            if waiting is not None and at_ms > from_ms:
+                yield waiting
+            waiting = at_ms, None if header is None else json.loads(header), members
+        if waiting is not None:
+            yield waiting
+
+    def lags(self, group_id: str, from_ms: int, to_ms: int, points: int) -> list[LagSample]:
+        """See `Watched.lag`."""
+        step = max(1, -((from_ms - to_ms) // 1000) // max(1, points))
+        rows = self._reader().execute(
+            "SELECT max(at_s), max(records), max(ms) FROM lags WHERE group_no = ? AND at_s BETWEEN ? AND ? "
+            "GROUP BY at_s / ? ORDER BY 1",
+            (self._groups.get(group_id, -1), from_ms // 1000, to_ms // 1000, step),
+        )
+        return [LagSample(at_ms=at * 1000, lag_records=records, lag_ms=ms) for at, records, ms in rows]
+
+    def last_lags(self, at_ms: int, only: str | None = None) -> dict[str, tuple[int | None, int | None]]:
+        """Return the lag of each group, or of one, at a time: the last sample, if it is recent."""
+        db, found = self._reader(), {}
+        groups = list(self._groups.items()) if only is None else [(only, self._groups.get(only, -1))]
+        for group_id, group_no in groups:
+            row = db.execute(
+                "SELECT records, ms FROM lags WHERE group_no = ? AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1",
+                (group_no, at_ms // 1000 - _RECENT_S, at_ms // 1000),
+            ).fetchone()
+            if row is not None:
+                found[group_id] = row[0], row[1]
+        return found
+
+    def offsets(self, group_id: str, at_ms: int) -> Any:
+        """Return the last offsets of a group's partitions at a time, as `put_offsets` got them."""
+        row = (
+            self._reader()
+            .execute(
+                "SELECT body FROM offsets WHERE group_no = ? AND at_s <= ? ORDER BY at_s DESC LIMIT 1",
+                (self._groups.get(group_id, -1), at_ms // 1000),
+            )
+            .fetchone()
+        )
+        return None if row is None else unpack(row[0])
+
+    def since_ms(self) -> int | None:
+        """Return the begin of the kept history."""
+        with closing(self._reader().execute("SELECT min(at_ms) FROM events")) as cursor:
+            first = cursor.fetchone()[0]
+        kept = self._reader().execute("SELECT value FROM meta WHERE name = 'since_ms'").fetchone()
+        return max((int(one) for one in (first, kept and kept[0]) if one is not None), default=None)
+
+
+_MOST_STEPS = 20
+_RECENT_S = 600
+_END = 1 << 62
+
+
+def _event(event_id: int, at_ms: int, group_id: str, kind: str, body: bytes) -> WatchEvent:
+    fields: dict[str, Any] = unpack(body)
+    for name in ("cause",):
+        if name in fields:
+            fields[name] = fact_from_json(fields[name])
+    if "more_causes" in fields:
+        fields["more_causes"] = tuple(map(fact_from_json, fields["more_causes"]))
+    if "facts" in fields:
+        fields["facts"] = tuple(fields["facts"])
+    if "moved" in fields:
+        fields["moved"] = tuple(
+            PartitionMove(
+                topic=move["topic"],
+                partition=move["partition"],
+                before=tuple(move["before"]),
+                after=tuple(move["after"]),
+            )
+            for move in fields["moved"]
+        )
+    return WatchEvent(id=event_id, at_ms=at_ms, group_id=group_id, kind=EventKind(kind), **fields)
