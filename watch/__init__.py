@@ -33,7 +33,7 @@ from quorate.watch.causes import (
     UnknownCause,
     Upgraded,
 )
-from quorate.watch.limits import Limits
+from quorate.watch.limits import WatchLimits
 from quorate.watch.matching import event, rebalance
 from quorate.watch.model import (
     EventKind,
@@ -41,18 +41,18 @@ from quorate.watch.model import (
     GroupSummary,
     LagSample,
     MemberRow,
+    MovedPartition,
     OwnershipSpan,
-    PartitionMove,
     PartitionRow,
-    Status,
     TopicRow,
     UpgradeFinding,
     Watched,
     WatchEvent,
+    WatchStatus,
     as_json,
 )
 from quorate.watch.observer import NotObserved, Observer
-from quorate.watch.outputs import EventLog, JsonLines, Output, Webhook
+from quorate.watch.outputs import EventLines, EventLog, Output, Webhook
 
 __all__ = [
     "AssignorChanged",
@@ -60,24 +60,23 @@ __all__ = [
     "CooperativeStep",
     "CoordinatorMoved",
     "EventKind",
+    "EventLines",
     "EventLog",
     "Fact",
     "GroupMoment",
     "GroupSummary",
-    "JsonLines",
     "LagSample",
-    "Limits",
     "MemberJoined",
     "MemberLeft",
     "MemberMoved",
     "MemberRow",
     "MemberTimedOut",
+    "MovedPartition",
     "NewTopicId",
     "NotObserved",
     "Observer",
     "Output",
     "OwnershipSpan",
-    "PartitionMove",
     "PartitionRow",
     "PartitionsChanged",
     "RacksChanged",
@@ -87,7 +86,6 @@ __all__ = [
     "ResetByClient",
     "ShareStateChanged",
     "StaticBounce",
-    "Status",
     "SubscriptionChanged",
     "TopicRow",
     "TopicsChanged",
@@ -96,6 +94,8 @@ __all__ = [
     "UpgradeFinding",
     "Upgraded",
     "WatchEvent",
+    "WatchLimits",
+    "WatchStatus",
     "Watched",
     "Webhook",
     "as_json",

@@ -20,16 +20,16 @@ from quorate.coordinator.history import GroupView
 from quorate.coordinator.history.group_rows import finding_rows
 from quorate.coordinator.history.replay import ReplayedGroup, ReplayedGroups
 from quorate.coordinator.state import CoordinatorGroup, ShareGroup
-from quorate.watch.limits import Limits
+from quorate.watch.limits import WatchLimits
 from quorate.watch.model import UpgradeFinding, WatchEvent
 from quorate.watch.partition import FollowedPartition, PartitionChanges
 from quorate.watch.rebalances import cross_rack_share
 from quorate.watch.shares import FollowedShares
 from quorate.watch.states import Members, header_of, members_of
-from quorate.watch.store import Store
+from quorate.watch.store import WatchStore
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["Collector", "CommittedPlace", "LiveGroup"]
+__all__ = ["Collector", "CommittedPlace", "ObservedGroup"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class CommittedPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveGroup:
+class ObservedGroup:
     """A group as it is now, with its committed offsets by topic and partition."""
 
     group_id: str
@@ -56,7 +56,11 @@ class Collector:
     """
 
     def __init__(
-        self, store: Store, topics: KnownTopics, limits: Limits, on_events: Callable[[Sequence[WatchEvent]], None]
+        self,
+        store: WatchStore,
+        topics: KnownTopics,
+        limits: WatchLimits,
+        on_events: Callable[[Sequence[WatchEvent]], None],
     ) -> None:
         self.lock = threading.RLock()
         self.records = 0
@@ -215,21 +219,21 @@ class Collector:
 
     # ---- groups as they are now
 
-    def group(self, group_id: str) -> LiveGroup | None:
+    def group(self, group_id: str) -> ObservedGroup | None:
         """Return a group with its offsets; `None` if it does not exist."""
         with self.lock:
             for one in self._partitions.values():
                 group: CoordinatorGroup | None = one.history.state.groups.get(group_id)
                 if group is not None:
                     committed = self._committed(one, group_id)
-                    return LiveGroup(group_id=group_id, view=one.view(group_id, group), committed=committed)
+                    return ObservedGroup(group_id=group_id, view=one.view(group_id, group), committed=committed)
         return None
 
-    def groups(self, *, offsets: bool = True) -> list[LiveGroup]:
+    def groups(self, *, offsets: bool = True) -> list[ObservedGroup]:
         """Return all groups, sorted by id; with their offsets, if requested."""
         with self.lock:
             found = [
-                LiveGroup(
+                ObservedGroup(
                     group_id=group_id,
                     view=one.view(group_id, group),
                     committed=self._committed(one, group_id) if offsets else {},

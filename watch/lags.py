@@ -17,7 +17,7 @@ from quorate.watch.model import Place
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
-__all__ = ["Ends", "LagReader", "Lags"]
+__all__ = ["Ends", "Lags", "TimestampReader"]
 
 MOST_KEPT = 500_000
 """Timestamps that are kept, as records do not change."""
@@ -49,7 +49,7 @@ class Lags:
     refused: tuple[str, ...] = ()
 
 
-class LagReader:
+class TimestampReader:
     """Reads end offsets and timestamps; `close` ends the connection. Used by one thread."""
 
     def __init__(self, servers: Sequence[str], config: Mapping[str, Any], connect_timeout_ms: int) -> None:

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Limits"]
+__all__ = ["WatchLimits"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class WatchLimits:
     """When events are reported.
 
     `stuck_ms`: for a rebalance that has not ended. `flapping_joins` within `flapping_ms`: for one

@@ -19,8 +19,8 @@ from quorate.codecs.live import poll_live
 from quorate.codecs.live_connect import LiveError, explain_error, where_text
 from quorate.codecs.log.raw import RawBlock
 from quorate.watch.collector import Collector
-from quorate.watch.lags import Ends, LagReader, Lags
-from quorate.watch.limits import Limits
+from quorate.watch.lags import Ends, Lags, TimestampReader
+from quorate.watch.limits import WatchLimits
 from quorate.watch.metadata import live_topology, open_admin
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.problems import Problems
@@ -55,7 +55,7 @@ class LiveCluster:
         self.config = dict(config)
         self.connect_timeout_ms = connect_timeout_ms
         self.where = where_text(servers, config)
-        self.lags = LagReader(servers, config, connect_timeout_ms)
+        self.lags = TimestampReader(servers, config, connect_timeout_ms)
         self._lock = threading.Lock()
         self._admin: KafkaAdminClient | None = None
         self._closing: Any = None
@@ -228,7 +228,7 @@ class StatesThread:
     """
 
     def __init__(
-        self, cluster: LiveCluster, collector: Collector, problems: Problems, stop: threading.Event, limits: Limits
+        self, cluster: LiveCluster, collector: Collector, problems: Problems, stop: threading.Event, limits: WatchLimits
     ) -> None:
         self._cluster = cluster
         self._collector = collector

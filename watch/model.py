@@ -19,14 +19,14 @@ __all__ = [
     "GroupSummary",
     "LagSample",
     "MemberRow",
+    "MovedPartition",
     "OwnershipSpan",
-    "PartitionMove",
     "PartitionRow",
     "Place",
-    "Status",
     "TopicRow",
     "UpgradeFinding",
     "WatchEvent",
+    "WatchStatus",
     "Watched",
     "as_json",
 ]
@@ -147,7 +147,7 @@ class OwnershipSpan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMove:
+class MovedPartition:
     """A partition with another owner; `before` and `after` are member ids, empty for none."""
 
     topic: str
@@ -177,7 +177,7 @@ class WatchEvent:
     more_causes: tuple[Fact, ...] = ()
     epoch: int | None = None
     duration_ms: int | None = None
-    moved: tuple[PartitionMove, ...] = ()
+    moved: tuple[MovedPartition, ...] = ()
     cross_rack_before: float | None = None
     cross_rack_after: float | None = None
     facts: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ class UpgradeFinding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class WatchStatus:
     """The state of an observer.
 
     `mode`: live or files. `caught_up`: all records that existed at the start are read. `late_ms`:
@@ -242,7 +242,7 @@ class Status:
 class Watched(Protocol):
     """What can be read of an observer, from any thread."""
 
-    def status(self) -> Status:
+    def status(self) -> WatchStatus:
         """Return the state of the observer."""
         ...
 

@@ -13,7 +13,7 @@ from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.codecs.errors import InputError, QuorateError
 from quorate.codecs.live_connect import check_connection, where_text
 from quorate.codecs.printable import time_text
-from quorate.watch.limits import Limits
+from quorate.watch.limits import WatchLimits
 from quorate.watch.matching import Condition
 from quorate.watch.model import (
     EventKind,
@@ -23,20 +23,20 @@ from quorate.watch.model import (
     OwnershipSpan,
     PartitionRow,
     Place,
-    Status,
     TopicRow,
     UpgradeFinding,
     WatchEvent,
+    WatchStatus,
 )
 from quorate.watch.outputs import Output
 from quorate.watch.problems import Problems
 
 if TYPE_CHECKING:
-    from quorate.watch.collector import Collector, LiveGroup
+    from quorate.watch.collector import Collector, ObservedGroup
     from quorate.watch.files import FilesThread
     from quorate.watch.lags import Ends, Lags
     from quorate.watch.live import LiveCluster, LogThread, Sampler, StatesThread
-    from quorate.watch.store import Store
+    from quorate.watch.store import WatchStore
     from quorate.watch.topics import KnownTopics
 
 __all__ = ["NotObserved", "Observer"]
@@ -82,7 +82,7 @@ class Observer:
         *,
         state: str | Path | None = None,
         interval_s: float = 10.0,
-        limits: Limits | None = None,
+        limits: WatchLimits | None = None,
         keep_ms: int | None = 7 * 24 * 3_600_000,
         keep_bytes: int | None = None,
         outputs: Sequence[Output] = (),
@@ -102,7 +102,7 @@ class Observer:
         *paths: str | Path,
         state: str | Path | None = None,
         topology: str | Path | None = None,
-        limits: Limits | None = None,
+        limits: WatchLimits | None = None,
         keep_ms: int | None = None,
         keep_bytes: int | None = None,
         outputs: Sequence[Output] = (),
@@ -121,14 +121,14 @@ class Observer:
         self,
         source: str,
         state: str | Path | None,
-        limits: Limits | None,
+        limits: WatchLimits | None,
         keep_ms: int | None,
         keep_bytes: int | None,
         outputs: Sequence[Output],
     ) -> None:
         self._source = source
         self._state = state
-        self._limits = limits or Limits()
+        self._limits = limits or WatchLimits()
         self._keep = keep_ms, keep_bytes
         self._outputs = outputs
         self._live = None
@@ -145,7 +145,7 @@ class Observer:
         self._sampler: Sampler | None = None
         self._states: StatesThread | None = None
         self._files: FilesThread | None = None
-        self._store: Store | None = None
+        self._store: WatchStore | None = None
         self._collector: Collector | None = None
         self._topics: KnownTopics | None = None
         self._headers: dict[str, tuple[Any, dict[str, Any]]] = {}
@@ -167,7 +167,7 @@ class Observer:
         """Open the store and start the threads."""
         try:
             from quorate.watch.collector import Collector
-            from quorate.watch.store import Store
+            from quorate.watch.store import WatchStore
             from quorate.watch.topics import KnownTopics
         except ImportError as error:
             raise InputError(
@@ -183,7 +183,7 @@ class Observer:
             if self._state is None:
                 self._temporary = tempfile.TemporaryDirectory(prefix="quorate-watch-", ignore_cleanup_errors=True)
             folder = Path(self._temporary.name if self._temporary is not None else self._state or "")
-            self._store = Store(folder, source)
+            self._store = WatchStore(folder, source)
             self._topics = KnownTopics(self._cluster.topology if self._cluster is not None else None)
             self._topics.restore(self._store.names())
             self._collector = Collector(self._store, self._topics, self._limits, self._on_events)
@@ -324,7 +324,7 @@ class Observer:
                 facts=() if records is None else (f"lag in records: {records:,}",),
             )
 
-    def _keep_offsets(self, now_ms: int, groups: Iterable["LiveGroup"]) -> None:
+    def _keep_offsets(self, now_ms: int, groups: Iterable["ObservedGroup"]) -> None:
         """Keep a copy of the offsets of groups that have committed since the last one."""
         assert self._store is not None
         bodies = []
@@ -421,12 +421,12 @@ class Observer:
 
     # ---- reading
 
-    def _opened(self) -> tuple["Collector", "Store", "KnownTopics"]:
+    def _opened(self) -> tuple["Collector", "WatchStore", "KnownTopics"]:
         if self._collector is None or self._store is None or self._topics is None:
             raise QuorateError("the observer is not running: use `with Observer(...)`, or call start()")
         return self._collector, self._store, self._topics
 
-    def status(self) -> Status:
+    def status(self) -> WatchStatus:
         """See `Watched.status`."""
         collector, store, _ = self._opened()
         read = {
@@ -434,7 +434,7 @@ class Observer:
             for topic in (CONSUMER_OFFSETS, SHARE_GROUP_STATE)
             for number, offset in sorted(collector.next_offsets(topic).items())
         }
-        return Status(
+        return WatchStatus(
             mode="files" if self._live is None else "live",
             caught_up=self.is_caught_up,
             late_ms=max((one.late_ms for one in self._logs), default=0),
@@ -445,7 +445,7 @@ class Observer:
             source=self._source,
         )
 
-    def _header(self, group: "LiveGroup") -> dict[str, Any]:
+    def _header(self, group: "ObservedGroup") -> dict[str, Any]:
         from quorate.watch.states import header_of
 
         collector, _, topics = self._opened()
@@ -473,7 +473,7 @@ class Observer:
             )
         return found
 
-    def _summary(self, group: "LiveGroup", commits: Mapping[str, int]) -> GroupSummary:
+    def _summary(self, group: "ObservedGroup", commits: Mapping[str, int]) -> GroupSummary:
         from quorate.watch.states import summary_of
 
         records, ms = self._group_lags.get(group.group_id, (None, None))

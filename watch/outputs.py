@@ -12,7 +12,7 @@ from quorate.codecs.errors import InputError
 from quorate.codecs.printable import printable
 from quorate.watch.model import WatchEvent, as_json
 
-__all__ = ["EventLog", "JsonLines", "Output", "Webhook"]
+__all__ = ["EventLines", "EventLog", "Output", "Webhook"]
 
 _LOG = logging.getLogger("quorate.watch")
 
@@ -29,7 +29,7 @@ class Output(Protocol):
         ...
 
 
-class JsonLines:
+class EventLines:
     """Writes each event as a line of JSON."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -26,7 +26,7 @@ from quorate.coordinator.state import ClassicGroup, CoordinatorGroup
 from quorate.coordinator.state.offsets import CommittedOffset
 from quorate.watch.causes import NewTopicId, ResetByAdmin, ResetByClient
 from quorate.watch.commits import BlockCommits, Lower
-from quorate.watch.limits import Limits
+from quorate.watch.limits import WatchLimits
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.rebalances import GroupTracker, TopicFacts
 
@@ -71,7 +71,7 @@ class FollowedPartition:
     """
 
     def __init__(
-        self, number: int | None, topics: TopicFacts, limits: Limits, preparing: Mapping[str, int] | None = None
+        self, number: int | None, topics: TopicFacts, limits: WatchLimits, preparing: Mapping[str, int] | None = None
     ) -> None:
         self.number = number
         self.history = History()
@@ -285,21 +285,21 @@ class FollowedPartition:
             key: Any = readable.key
             self._timeouts.setdefault(key.group_id, {})[key.member_id] = None, value.rebalance_timeout_ms
 
-    # ---- MemberFacts
+    # ---- MemberTimes
 
     def timeouts(self, group_id: str, member_id: str) -> tuple[int | None, int | None]:
-        """See `MemberFacts`."""
+        """See `MemberTimes`."""
         return self._timeouts.get(group_id, {}).get(member_id, (None, None))
 
     def last_commit_ms(self, group_id: str, partitions: Iterable[Partition]) -> int | None:
-        """See `MemberFacts`."""
+        """See `MemberTimes`."""
         labels = self._topics.labels()
         found = (self.history.state.offsets.get(group_id, labels.topic(topic), number) for topic, number in partitions)
         times = [one.value.commit_timestamp for one in found if one is not None]
         return max(times, default=self._deleted_ms.get(group_id))
 
     def began_ms(self, group_id: str, at_ms: int) -> int:
-        """See `MemberFacts`."""
+        """See `MemberTimes`."""
         group = self.history.state.groups.get(group_id)
         times = [at_ms]
         if isinstance(group, ClassicGroup) and group.metadata is not None:

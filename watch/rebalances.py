@@ -42,8 +42,8 @@ from quorate.watch.causes import (
     causes_of,
     fact_from_json,
 )
-from quorate.watch.limits import Limits
-from quorate.watch.model import EventKind, PartitionMove, Place, WatchEvent, as_json
+from quorate.watch.limits import WatchLimits
+from quorate.watch.model import EventKind, MovedPartition, Place, WatchEvent, as_json
 
 __all__ = ["GroupTracker", "TopicFacts", "cross_rack_share", "is_settled"]
 
@@ -66,7 +66,7 @@ class TopicFacts(Protocol):
         ...
 
 
-class MemberFacts(Protocol):
+class MemberTimes(Protocol):
     """What the state of a group has on a member that leaves."""
 
     def last_commit_ms(self, group_id: str, partitions: Iterable[Partition]) -> int | None:
@@ -142,9 +142,9 @@ class _Open:
             text["stuck"],
         )
 
-    def moves(self) -> tuple[PartitionMove, ...]:
+    def moves(self) -> tuple[MovedPartition, ...]:
         return tuple(
-            PartitionMove(topic=topic, partition=number, before=before, after=after)
+            MovedPartition(topic=topic, partition=number, before=before, after=after)
             for (topic, number), (before, after) in sorted(self.moved.items())
             if sorted(before) != sorted(after)
         )
@@ -156,7 +156,7 @@ class GroupTracker:
     `view`: the group after the last event. `dirty`: `as_json` has changed since it was cleared.
     """
 
-    def __init__(self, group_id: str, topics: TopicFacts, members: MemberFacts, limits: Limits) -> None:
+    def __init__(self, group_id: str, topics: TopicFacts, members: MemberTimes, limits: WatchLimits) -> None:
         self.group_id = group_id
         self.view: GroupView | None = None
         self.dirty = False

@@ -16,11 +16,11 @@ from typing import IO, Any
 
 from quorate.codecs.errors import InputError
 from quorate.watch.causes import fact_from_json
-from quorate.watch.model import EventKind, LagSample, PartitionMove, WatchEvent, as_json
+from quorate.watch.model import EventKind, LagSample, MovedPartition, WatchEvent, as_json
 from quorate.watch.partition import KeptRecord
 from quorate.watch.states import Header, Members, delta, pack, unpack
 
-__all__ = ["Store"]
+__all__ = ["WatchStore"]
 
 FORMAT = 1
 FILE = "watch.sqlite"
@@ -46,7 +46,7 @@ CREATE TABLE offsets (group_no INTEGER, at_s INTEGER, body BLOB, PRIMARY KEY (gr
 """
 
 
-class Store:
+class WatchStore:
     """The database in a folder, which is created if missing.
 
     `source`: the cluster or the log that it belongs to. Raises `InputError` if the folder belongs
@@ -465,7 +465,7 @@ def _event(event_id: int, at_ms: int, group_id: str, kind: str, body: bytes) -> 
         fields["facts"] = tuple(fields["facts"])
     if "moved" in fields:
         fields["moved"] = tuple(
-            PartitionMove(
+            MovedPartition(
                 topic=move["topic"],
                 partition=move["partition"],
                 before=tuple(move["before"]),
