@@ -225,7 +225,7 @@ class GroupTracker:
         if one is None or one.stuck or self.view is None or now_ms - one.began_ms < self._limits.stuck_ms:
             return []
         one.stuck = self.dirty = True
-        behind = [
+        late = [
             f"member {member.member_id} is at epoch {member.epoch}"
             + (
                 f" and must revoke {counted(len(member.pending_revocation), 'partition')}"
@@ -249,7 +249,7 @@ class GroupTracker:
                 cause=one.causes[0],
                 more_causes=one.causes[1:],
                 epoch=one.epoch,
-                facts=tuple(behind),
+                facts=tuple(late),
                 partition=partition,
             )
         ]  # fmt: skip
