@@ -197,7 +197,12 @@ class ChaosRunner:
             return
         if self.process is not None and not self.process.running:
             return
-        fault.text = getattr(self, f"_{fault.kind}")(*fault.draws)
+        try:
+            fault.text = getattr(self, f"_{fault.kind}")(*fault.draws)
+        except Exception:
+            if self.process is None or self.process.running:
+                raise
+            fault.text = f"{fault.kind}, within which the cluster crashes"
         if fault.text:
             self.happened.append(fault)
             self.on_fault(f"{fault.number}: {fault.text}")

@@ -19,6 +19,7 @@ from aiokafka.producer import sender, transaction_manager
 
 from quorate.cluster import log, producers, transactions
 from quorate.cluster.apis import fetch, list_offsets
+from quorate.cluster.share import partition
 from quorate.cluster.storage import recovery
 from quorate.codecs.api import HeartbeatRequest
 from quorate.consumers.aiokafka import AIOKafkaConsumer as ConsumerProtocolConsumer
@@ -30,10 +31,12 @@ from quorate.coordinator.errors import ApiError
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.offsets import fetch as fetch_offsets
 from quorate.coordinator.offsets import member
+from quorate.coordinator.results import Pending
 from quorate.simulation import Chaos, InvariantBroken, ScheduleFailed, simulate
 from quorate.simulation.run import Scenario
 from tests.simulation.helpers import scenarios
 from tests.simulation.helpers.defects import fixed_client
+from tests.simulation.helpers.shares import shares
 
 __all__ = ["CONSUMER", "MUTANTS", "Mutant", "search"]
 
@@ -42,6 +45,7 @@ CONSUMER = {"consumer": ConsumerProtocolConsumer, "group_protocol": "consumer"}
 
 CLASSIC = partial(scenarios.consumers, records=20)
 KIP848 = partial(scenarios.consumers, records=20, **CONSUMER)
+SHARES = partial(shares, records=20)
 IDEMPOTENT = partial(scenarios.idempotent, records=40)
 TRANSACTIONS = partial(scenarios.transactions, records=12)
 
@@ -195,6 +199,15 @@ def _never_expires(own: Any) -> Any:
 
 
 # ---- the cluster
+
+
+def _answers_before_it_stores(own: Any) -> Any:
+    def write(self: Any, batches: Any) -> Any:
+        done: Any = Pending()
+        done.complete(partition.ShareOutcome())
+        return done
+
+    return every(10, write, own)
 
 
 def _knows_no_producers(own: Any) -> Any:
@@ -356,6 +369,7 @@ SHARED = "groups converge"
 KEPT = "acknowledged commits are kept"
 CLOSED = "closing ends in bounded time"
 TWICE = "an idempotent producer writes no record twice"
+AGAIN = "a record that was acknowledged is not delivered again"
 COPIED = "a transaction copies each record once"
 
 _Coordinator, _Fetcher = group_coordinator.GroupCoordinator, fetcher.Fetcher
@@ -414,6 +428,14 @@ MUTANTS = (
     Mutant("a write is acknowledged and dropped", log.PartitionLog, "append", _drops_a_write, CLASSIC, LOST),
     Mutant(
         "a new leader loses the last record", log.PartitionLog, "read", _loses_the_end_at_a_new_leader, CLASSIC, LOST
+    ),
+    Mutant(
+        "an acknowledgement is confirmed, and not stored",
+        partition.SharePartition,
+        "_write",
+        _answers_before_it_stores,
+        SHARES,
+        AGAIN,
     ),
     Mutant(
         "a start after a crash does not load producers",
