@@ -286,6 +286,19 @@ def test_a_lost_connection_releases_its_records(core: ClusterCore) -> None:
     assert offsets(waiting.response) == [(0, 1, 2)]
 
 
+def test_a_session_whose_fetch_waits_releases_its_records(core: ClusterCore) -> None:
+    """Found by a simulation: the released records complete that fetch, which changes the session."""
+    produce(core, 2)
+    produce(core, 2, 1)
+    one = Member(core)
+    one.fetch(0, 1)  # a fetch returns the records of one partition
+    one.fetch()
+    assert isinstance(one.fetch(), Pending)
+    core.brokers[1].share.connection_closed(one.connection)
+    assert Member(core, "m2").acquired(0) == [(0, 1, 2)]
+    assert offsets(Member(core, "m3").fetch(1), 1) == [(0, 1, 2)]
+
+
 def test_sessions_are_limited(clock: ManualClock) -> None:
     core = share_core(clock, **{"group.share.max.share.sessions": 1, "group.share.max.size": 1})
     initialize(core, "g")

@@ -201,7 +201,7 @@ def _never_expires(own: Any) -> Any:
 # ---- the cluster
 
 
-def _answers_before_it_stores(own: Any) -> Any:
+def _responds_before_it_stores(own: Any) -> Any:
     def write(self: Any, batches: Any) -> Any:
         done: Any = Pending()
         done.complete(partition.ShareOutcome())
@@ -433,7 +433,7 @@ MUTANTS = (
         "an acknowledgement is confirmed, and not stored",
         partition.SharePartition,
         "_write",
-        _answers_before_it_stores,
+        _responds_before_it_stores,
         SHARES,
         AGAIN,
     ),

@@ -227,12 +227,12 @@ class ShareMember:
         found = {one.partition_index: one for topic in response.responses for one in topic.partitions}
         for index, offsets in sent.items():
             if index in found and found[index].acknowledge_error_code == 0:
-                self.answered(index, offsets)
+                self.confirmed(index, offsets)
         for index, one in found.items():
             if one.error_code == 0:
                 self.take(leader, index, one, before)
 
-    def answered(self, index: int, offsets: list[tuple[int, int]]) -> None:
+    def confirmed(self, index: int, offsets: list[tuple[int, int]]) -> None:
         """Note acknowledgements that the leader has confirmed."""
         for offset, kind in offsets:
             if kind != RELEASE:
