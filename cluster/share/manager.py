@@ -237,7 +237,7 @@ class SharePartitions:
     def release_session(self, group_id: str, member_id: str) -> None:
         """End a session, and release the records that its member has acquired."""
         session = self.sessions.close(group_id, member_id)
-        # A copy: released records complete fetches that wait, also of this session on another connection.
+        # A copy: released records complete fetches that wait, also one of this session.
         for topic_id, index in () if session is None else tuple(session.partitions):
             self._change(group_id, topic_id, index, lambda share: release_acquired(share, member_id))
 

@@ -287,7 +287,7 @@ def test_a_lost_connection_releases_its_records(core: ClusterCore) -> None:
 
 
 def test_a_session_whose_fetch_waits_releases_its_records(core: ClusterCore) -> None:
-    """Found by a simulation: the released records complete that fetch, which changes the session."""
+    """Found by a simulation: released records complete that fetch, which changes the session."""
     produce(core, 2)
     produce(core, 2, 1)
     one = Member(core)
