@@ -19,7 +19,7 @@ PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/share_partition_differential.py bench/consumer_differential.py bench/cluster_differential.py bench/storage_damage.py bench/simulation_sweep.py
 FUZZERS := bench/socket_fuzz.py
 SPARK_CLASSES := tests/pipeline/target/spark.jsa
-DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,dev
+DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
 
 # Without bytecode files, as in many containers, each of the hundreds of processes that tests start
 # would compile all modules again.
@@ -28,7 +28,7 @@ test test-quick: export PYTHONDONTWRITEBYTECODE =
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers clean
+.PHONY: help demo test test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers browser clean
 
 help: ## Show this list
 	@echo "make targets:"
@@ -39,10 +39,10 @@ demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in o
 	@mkdir -p build
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
-test: .venv/.dev java $(SPARK_CLASSES) containers ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
+test: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
 	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
-test-quick: .venv/.dev java $(SPARK_CLASSES) ## Run all tests except those with brokers in containers
+test-quick: .venv/.dev java $(SPARK_CLASSES) browser ## Run all tests except those with brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 test-spark-matrix: .venv/bin/python java ## Run the pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'); results in docs/how-to/spark.md
@@ -68,7 +68,7 @@ format: .venv/.dev ## Format the sources as make lint requires
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 
-bench: .venv/.dev java containers ## Run the benchmarks of what users feel, print one table with the goals, and write it to docs/explanation/speed.md (BENCH_ARGS="--quick --only codecs")
+bench: .venv/.dev java containers browser ## Run the benchmarks of what users feel, print one table with the goals, and write it to docs/explanation/speed.md (BENCH_ARGS="--quick --only codecs")
 	.venv/bin/python bench/speed.py $(BENCH_ARGS)
 
 bench-diff: .venv/.dev java ## Run tests with three times the examples, then long differential sweeps against Kafka's classes and damaged data directories (about an hour)
@@ -85,18 +85,24 @@ dist: .venv/.release ## Build sdist and wheel of the last commit into dist/, twi
 dist-check: dist ## Also test the wheel in an empty environment for each available Python and each extra (PYTHONS='python3.12'; some minutes)
 	.venv/bin/python -P scripts/check_dist.py $(PYTHONS)
 
-picture: .venv/.core ## Draw docs/images/demo.svg, the picture in README.md
+picture: .venv/.dev browser ## Draw docs/images/demo.svg, the picture in README.md, and the pictures of quorate watch
 	.venv/bin/python -P scripts/make_picture.py
+	.venv/bin/python -P scripts/make_watch_pictures.py
 
 constraints: .venv/bin/python ## Write constraints.txt (UPGRADE=1: with the newest versions)
 	.venv/bin/python -P scripts/make_constraints.py $(if $(UPGRADE),--upgrade)
 
-setup: .venv/.dev .venv/.docs java ## Do all set-up of the targets above
+setup: .venv/.dev .venv/.docs java browser ## Do all set-up of the targets above
 
 # Containers: a running engine, and Kafka's images.
 
 containers:
 	@docker/setup
+
+# Chromium, for tests of the page of quorate watch.
+
+browser:
+	@scripts/setup-browser
 
 clean: ## Remove built files, but not .venv
 	rm -rf build dist site tests/*/target
