@@ -225,6 +225,7 @@ from quorate.coordinator import group_hash
 from quorate.integration import EmbeddedLab
 from quorate.pipeline import record_types
 from quorate.simulation import Chaos
+from quorate.watch import LagSample
 
 RangeAssignor().assign({}, "orders")  # wrong
 EmbeddedCluster(racks=3)  # wrong
@@ -234,6 +235,7 @@ group_hash({"orders": "hash"})  # wrong
 EmbeddedLab.attach(1)  # wrong
 record_types(7)  # wrong
 Chaos(broker_stops="often")  # wrong
+LagSample(0, None, None)  # wrong
 """
 
 

@@ -62,6 +62,8 @@ from quorate.coordinator import (
 from quorate.integration import EmbeddedLab, KafkaCluster
 from quorate.pipeline import GroupState, Locality, decode, group_state, lag, locality, rebalances, register
 from quorate.simulation import Chaos, Simulation, SimulationResult, simulate
+from quorate.watch import GroupSummary, Watched, as_json
+from quorate.watch.web import Serving, WebAccess, serve
 
 TOPOLOGY = Topology([Topic(name="orders", partitions=2, racks=[("a", "b"), ("b", "c")])])
 
@@ -196,6 +198,17 @@ def simulation() -> None:
         assert_type(await sim.within(5.0, kafka.start_broker_async(1)), None)
 
     assert_type(simulate(scenario, seeds=5, chaos=Chaos.none(broker_stops=2.0)), SimulationResult)
+
+
+def watch(watched: Watched) -> str:
+    """Read what an observer knows, and serve its page."""
+    for group in watched.groups(at_ms=0):
+        assert_type(group, GroupSummary)
+        assert_type(group.lag_ms, int | None)
+        assert_type(as_json(group), Any)
+    with serve(watched, port=0, access=WebAccess(token="a secret of operators")) as serving:
+        assert_type(serving, Serving)
+        return serving.url
 
 
 @pytest.mark.kafka_topic(partitions=3)

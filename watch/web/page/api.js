@@ -1,0 +1,56 @@
+// Requests to the server: JSON, the stream, and the login.
+
+export class Refused extends Error {
+  constructor(status, error, help) {
+    super(help ? `${error}: ${help}` : error);
+    this.status = status;
+  }
+}
+
+export async function get(path, parameters, signal) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters ?? {})) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined && one !== null) query.append(name, one);
+  }
+  const response = await fetch(`api/${path}?${query}`, { signal });
+  if (response.ok) return response.json();
+  const body = await response.json().catch(() => ({ error: `status ${response.status}` }));
+  throw new Refused(response.status, body.error, body.help);
+}
+
+/** Requests of which only the last counts: a new one cancels the one before. */
+export function lastOf() {
+  let controller;
+  return async (path, parameters) => {
+    controller?.abort();
+    controller = new AbortController();
+    const { signal } = controller;
+    try {
+      return await get(path, parameters, signal);
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      throw error;
+    }
+  };
+}
+
+export async function logIn(token) {
+  const response = await fetch("login", { headers: { Authorization: `Bearer ${token}` } });
+  if (response.ok) return undefined;
+  const body = await response.json().catch(() => ({}));
+  return body.error ?? `status ${response.status}`;
+}
+
+/** Opens the stream. The browser reconnects, and sends the id of the last event that it got. */
+export function connect(handlers) {
+  const source = new EventSource("api/stream");
+  for (const name of ["status", "groups", "events"]) {
+    source.addEventListener(name, (event) => handlers[name](JSON.parse(event.data)));
+  }
+  source.addEventListener("open", () => handlers.open());
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => connect(handlers), 1000); // refused, such as 503
+    handlers.lost();
+  });
+  return source;
+}

@@ -1,0 +1,182 @@
+"""Server-sent events: what changed, computed once for all pages that are open.
+
+A page that connects gets all groups, then only those that changed. An event's id is the id of the
+server-sent event, so a browser that reconnects (Last-Event-ID) misses none and repeats none. A page
+that reads too slowly is disconnected, and reconnects.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from anyio import to_thread
+
+from quorate.watch.model import GroupSummary, Status, Watched, WatchEvent
+from quorate.watch.web.encoding import dumps
+
+__all__ = ["MOST_PAGES", "Stream", "status_json"]
+
+_LOG = logging.getLogger(__name__)
+
+MOST_PAGES = 64
+"""Pages that may be connected at a time."""
+
+QUEUE = 256
+"""Messages that wait for one page."""
+
+PAUSE_S = 0.1
+"""The pause after each message, so that a busy cluster costs a bounded share of a core."""
+
+WAIT_S = 1.0
+"""How long a wait for changes takes at most. Without changes, only the status is sent."""
+
+CATCH_UP = 1_000
+"""The newest events that a page gets when it connects; it loads older ones by itself."""
+
+
+@dataclass(eq=False)
+class _Page:
+    queue: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(QUEUE))
+    late: bool = False
+
+    def put(self, data: bytes) -> None:
+        if self.queue.full():
+            self.late = True
+        else:
+            self.queue.put_nowait(data)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    groups: dict[str, GroupSummary]
+    last_id: int
+
+
+class Stream:
+    """Sends changes to all pages. `run` runs in the application's loop until it is cancelled."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._pages: set[_Page] = set()
+        self._snapshot: _Snapshot | None = None
+        self._lock = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    @property
+    def pages(self) -> int:
+        """The number of connected pages."""
+        return len(self._pages)
+
+    def close(self) -> None:
+        """Disconnect all pages. May be called in any thread."""
+        self._closed = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._disconnect)
+
+    def _disconnect(self) -> None:
+        for page in self._pages:
+            page.late = True
+            if not page.queue.full():
+                page.queue.put_nowait(None)
+
+    async def run(self) -> None:
+        """Wait for changes and send them."""
+        self._loop = asyncio.get_running_loop()
+        version = -1
+        while not self._closed:
+            found = await to_thread.run_sync(self._watched.wait, version, WAIT_S, abandon_on_cancel=True)
+            async with self._lock:
+                try:
+                    await self._step(changed=found > version)
+                except Exception:  # noqa: BLE001  # of the store: pages reconnect, and get what works then
+                    _LOG.exception("what changed could not be read; open pages reconnect")
+                    self._disconnect()
+            version = found
+            await asyncio.sleep(PAUSE_S)
+
+    async def _step(self, *, changed: bool) -> None:
+        if not self._pages:
+            self._snapshot = None  # the next page begins with a new one
+        elif changed:
+            await self._send_changes()
+        else:
+            self._send(_message("status", await to_thread.run_sync(self._status)))
+
+    async def _send_changes(self) -> None:
+        before = self._snapshot
+        assert before is not None  # set for the first page
+        events, after, status = await to_thread.run_sync(self._read, before)
+        if events:
+            self._send(_message("events", events, id_=after.last_id))
+        changed = [group for name, group in after.groups.items() if before.groups.get(name) != group]
+        gone = [name for name in before.groups if name not in after.groups]
+        if changed or gone:
+            self._send(_message("groups", {"full": False, "groups": changed, "gone": gone}))
+        self._send(_message("status", status))
+        self._snapshot = after
+
+    def _read(self, before: _Snapshot) -> tuple[list[WatchEvent], _Snapshot, dict[str, object]]:
+        events: list[WatchEvent] = []
+        last_id = before.last_id
+        while found := self._watched.events(after_id=last_id, newest_first=False, limit=CATCH_UP):
+            events += found
+            last_id = found[-1].id
+        groups = {group.group_id: group for group in self._watched.groups()}
+        return events, _Snapshot(groups, last_id), self._status()
+
+    def _status(self) -> dict[str, object]:
+        return status_json(self._watched.status())
+
+    def _send(self, data: bytes) -> None:
+        for page in self._pages:
+            page.put(data)
+
+    async def messages(self, after_id: int | None) -> AsyncIterator[bytes]:
+        """Yield server-sent events for one page.
+
+        `after_id`: the last event that the page has; `None` for a new page, which gets the newest
+        ones.
+        """
+        page = _Page()
+        async with self._lock:  # no change is sent between the snapshot and this page's start
+            first = await to_thread.run_sync(self._first, after_id)
+            self._pages.add(page)
+        try:
+            yield b"retry: 1000\n\n"
+            for data in first:
+                yield data
+            while not page.late:
+                data = await page.queue.get()
+                if data is None:
+                    return
+                yield data
+        finally:
+            self._pages.discard(page)
+
+    def _first(self, after_id: int | None) -> list[bytes]:
+        if self._snapshot is None:
+            newest = self._watched.events(limit=1)
+            groups = {group.group_id: group for group in self._watched.groups()}
+            self._snapshot = _Snapshot(groups, newest[0].id if newest else 0)
+        events = self._watched.events(after_id=after_id, limit=CATCH_UP)[::-1]
+        events = [event for event in events if event.id <= self._snapshot.last_id]
+        return [
+            _message("status", self._status()),
+            _message("groups", {"full": True, "groups": list(self._snapshot.groups.values()), "gone": []}),
+            _message("events", events, id_=self._snapshot.last_id),
+        ]
+
+
+def status_json(status: Status) -> dict[str, object]:
+    """Return the status, and the server's time, by which the page corrects its clock."""
+    plain = {name: getattr(status, name) for name in status.__dataclass_fields__}
+    return plain | {"read": dict(status.read), "now_ms": time.time_ns() // 1_000_000}
+
+
+def _message(kind: str, data: object, *, id_: int | None = None) -> bytes:
+    """Return a server-sent event. JSON has no line ends, so it is one line of data."""
+    first = b"" if id_ is None else b"id: %d\n" % id_
+    return b"%bevent: %b\ndata: %b\n\n" % (first, kind.encode(), dumps(data))
