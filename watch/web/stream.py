@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from anyio import to_thread
 
-from quorate.watch.model import GroupSummary, Status, Watched, WatchEvent
+from quorate.watch.model import GroupSummary, Watched, WatchEvent, WatchStatus
 from quorate.watch.web.encoding import dumps
 
 __all__ = ["MOST_PAGES", "Stream", "status_json"]
@@ -32,8 +32,11 @@ PAUSE_S = 0.1
 WAIT_S = 1.0
 """How long a wait for changes takes at most. Without changes, only the status is sent."""
 
+FIRST_EVENTS = 200
+"""The newest events that a new page gets; it loads older ones by itself."""
+
 CATCH_UP = 1_000
-"""The newest events that a page gets when it connects; it loads older ones by itself."""
+"""The newest events that a page gets when it reconnects, at most."""
 
 
 @dataclass(eq=False)
@@ -161,7 +164,8 @@ class Stream:
             newest = self._watched.events(limit=1)
             groups = {group.group_id: group for group in self._watched.groups()}
             self._snapshot = _Snapshot(groups, newest[0].id if newest else 0)
-        events = self._watched.events(after_id=after_id, limit=CATCH_UP)[::-1]
+        limit = FIRST_EVENTS if after_id is None else CATCH_UP
+        events = self._watched.events(after_id=after_id, limit=limit)[::-1]
         events = [event for event in events if event.id <= self._snapshot.last_id]
         return [
             _message("status", self._status()),
@@ -170,7 +174,7 @@ class Stream:
         ]
 
 
-def status_json(status: Status) -> dict[str, object]:
+def status_json(status: WatchStatus) -> dict[str, object]:
     """Return the status, and the server's time, by which the page corrects its clock."""
     plain = {name: getattr(status, name) for name in status.__dataclass_fields__}
     return plain | {"read": dict(status.read), "now_ms": time.time_ns() // 1_000_000}

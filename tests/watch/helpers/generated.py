@@ -19,13 +19,13 @@ from quorate.watch.model import (
     GroupSummary,
     LagSample,
     MemberRow,
+    MovedPartition,
     OwnershipSpan,
-    PartitionMove,
     PartitionRow,
-    Status,
     TopicRow,
     UpgradeFinding,
     WatchEvent,
+    WatchStatus,
 )
 
 __all__ = ["NAMES", "GeneratedWatch"]
@@ -88,7 +88,7 @@ class GeneratedWatch:
         plain = [f"team-{number % 40:02}.service-{number:04}" for number in range(groups)]
         for number, name in enumerate(["orders-fulfilment", *plain, *(NAMES if names else ())]):
             large = number == 0
-            state = "Stable" if large else STATES[number * 7 % len(STATES)]
+            state = "Stable" if large else STATES[number * 5 % len(STATES)]
             group = _Group(
                 group_id=name,
                 kind="consumer" if large else KINDS[number % len(KINDS)],
@@ -145,7 +145,7 @@ class GeneratedWatch:
             else MemberJoined(member_id=member, instance_id=None, rack="a", client_id=client)
         )
         moved = tuple(
-            PartitionMove(topic=group.topic, partition=number, before=(before or "",), after=(after or "",))
+            MovedPartition(topic=group.topic, partition=number, before=(before or "",), after=(after or "",))
             for number in range(min(group.partitions, 300))
             if (before := group.owner(step - 1, number)) != (after := group.owner(step, number))
         )
@@ -179,8 +179,8 @@ class GeneratedWatch:
     def _now(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def status(self) -> Status:
-        return Status(
+    def status(self) -> WatchStatus:
+        return WatchStatus(
             mode="live",
             caught_up=True,
             late_ms=0,

@@ -41,16 +41,27 @@ export async function logIn(token) {
   return body.error ?? `status ${response.status}`;
 }
 
-/** Opens the stream. The browser reconnects, and sends the id of the last event that it got. */
+/** Opens the stream until `close()`. The browser reconnects, and sends the id of the last event that it got. */
 export function connect(handlers) {
-  const source = new EventSource("api/stream");
-  for (const name of ["status", "groups", "events"]) {
-    source.addEventListener(name, (event) => handlers[name](JSON.parse(event.data)));
-  }
-  source.addEventListener("open", () => handlers.open());
-  source.addEventListener("error", () => {
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => connect(handlers), 1000); // refused, such as 503
-    handlers.lost();
-  });
-  return source;
+  let source;
+  let closed = false;
+  const open = () => {
+    if (closed) return;
+    source = new EventSource("api/stream");
+    for (const name of ["status", "groups", "events"]) {
+      source.addEventListener(name, (event) => handlers[name](JSON.parse(event.data)));
+    }
+    source.addEventListener("open", () => handlers.open());
+    source.addEventListener("error", () => {
+      if (source.readyState === EventSource.CLOSED) setTimeout(open, 1000); // refused, such as 503
+      handlers.lost();
+    });
+  };
+  open();
+  return {
+    close() {
+      closed = true;
+      source.close();
+    },
+  };
 }

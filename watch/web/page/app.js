@@ -113,11 +113,14 @@ function login() {
 
 let source;
 async function start() {
+  source?.close();
+  source = connect(handlers); // at the same time, so that groups are shown sooner
   try {
     const status = await get("status");
     store.releases = status.releases;
     handlers.status(status);
   } catch (error) {
+    source.close();
     if (error instanceof Refused && error.status === 401) return login();
     failed = error instanceof Refused ? error.message : "The server does not respond.";
     showProblems();
@@ -125,8 +128,6 @@ async function start() {
     return undefined;
   }
   failed = undefined;
-  source?.close();
-  source = connect(handlers);
   show(new Set(["state"]));
   return undefined;
 }
