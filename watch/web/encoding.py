@@ -28,8 +28,9 @@ def _names(kind: type) -> tuple[str, ...]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Fact | Uuid):
         return as_json(value)
-    if is_dataclass(value):
-        return {name: getattr(value, name) for name in _names(type(value))}
+    if is_dataclass(value) and not isinstance(value, type):
+        kind: type = type(value)
+        return {name: getattr(value, name) for name in _names(kind)}
     if isinstance(value, frozenset | set):
         return list(value)
     return as_json(dict(value))  # a Mapping

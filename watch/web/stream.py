@@ -152,10 +152,10 @@ class Stream:
             for data in first:
                 yield data
             while not page.late:
-                data = await page.queue.get()
-                if data is None:
+                change = await page.queue.get()
+                if change is None:
                     return
-                yield data
+                yield change
         finally:
             self._pages.discard(page)
 
