@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import AssignorError
+from quorate.assignors.server.homogeneous_few import LEFT_OVER, assign_few
 from quorate.assignors.server.ids import subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, old_targets
@@ -23,6 +24,9 @@ from quorate.codecs.releases import KafkaVersion
 __all__ = ["assign_homogeneous"]
 
 Bools = npt.NDArray[np.bool_]
+
+FEW = 1000
+"""For so many members and partitions together, or fewer, lists are faster."""
 
 STABLE_SINCE = KafkaVersion(4, 0, 1)
 """KAFKA-18688: members keep their extra partition."""
@@ -35,6 +39,8 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     if a partition has several owners.
     """
     topology = group.topology
+    if len(group) + int(topology.first[-1]) <= FEW:
+        return assign_few(group, jdk, stable=version >= STABLE_SINCE)
     order = group.hash_order
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
     subscribed = np.zeros(len(topology), np.bool_)
@@ -52,9 +58,7 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     kept, revoked = _revoked(old, subscribed, keeps[changing])
     row = np.concatenate([row, revoked]) if len(revoked) else row
     if len(row) > wanted.sum():
-        raise AssignorError(
-            "partitions would be left over: a partition of the previous target has several owners; give it one"
-        )
+        raise AssignorError(LEFT_OVER)
     got = wanted[changing]
     if len(row) < got.sum():  # some partitions have several owners
         got = np.diff(np.minimum(np.cumsum(got), len(row)), prepend=0)

@@ -5,7 +5,9 @@ load.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import overload
 
 import numpy as np
 
@@ -128,6 +130,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, ra
     members: dict[str, Member] = {}
     names: dict[str, None] = {}
     unions: dict[str, tuple[str, ...]] = {}
+    targets: list[tuple[TopicPartition, ...]] = []
 
     def add(member: ConsumerMember, topics: tuple[str, ...], target: tuple[TopicPartition, ...]) -> None:
         resolved = group.regexes.get(member.metadata.subscribed_topic_regex or "")
@@ -138,16 +141,14 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, ra
                 union = unions[member.member_id] = _union(topics, resolved.topics, jdk)
                 listed = (*union, union[0])  # the repeat keeps it unequal to a list of names alone
         names.update(dict.fromkeys(filter(image.topics.__contains__, listed)))  # missing topics cost nothing more
-        owned: list[tuple[str, int]] = []
         for one in target:
             topic = image.topics_by_id.get(one.topic_id)
-            name = str(one.topic_id) if topic is None else topic.name
-            names[name] = None
-            owned += [(name, partition) for partition in one.partitions]
+            names[str(one.topic_id) if topic is None else topic.name] = None
         metadata = member.metadata
         members[member.member_id] = Member(
-            topics=listed, rack=metadata.rack_id, instance_id=metadata.instance_id, owned=owned
+            topics=listed, rack=metadata.rack_id, instance_id=metadata.instance_id, owned=_Owned(image, target)
         )
+        targets.append(target)
 
     own_target = () if ignore_own else request.previous_target or ()
     ordered = list(group.members.ordered())
@@ -160,6 +161,7 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, ra
         add(updated, request.topics, own_target)
     topology = image.topology(names, racks=racks)
     prepared = GroupSpec(members, topology)
+    prepared.owned = _numbers(image, topology, chain.from_iterable(targets), missing=True)
     for number, member_id in enumerate(prepared.member_ids if unions else ()):
         if member_id in unions:
             set_subscription_order(prepared, int(prepared.listing_of[number]), unions[member_id], jdk)
@@ -167,23 +169,54 @@ def _group(image: MetadataImage, request: TargetRequest, *, ignore_own: bool, ra
         # An existing member that replaces a static member continues with that member's target. Its
         # own partitions are assigned to no member, as Kafka's map of owners still has it.
         own = group.targets.get(updated.member_id, ())
-        prepared.withheld = _numbers(image, topology, own)
+        prepared.withheld = _numbers(image, topology, own, missing=False)
     if replaced is not None and not request.moves_target:
         prepared.hash_order = _order_with_replaced([one for one, _ in ordered], updated.member_id, replaced, prepared)
     return prepared
 
 
-def _numbers(image: MetadataImage, topology: Topology, target: tuple[TopicPartition, ...]) -> Ints:
-    """Return the topology's partition numbers, -1 for partitions that it does not have."""
-    return np.array(
-        [
-            topology.number(topic.name, partition)
-            for one in target
-            if (topic := image.topics_by_id.get(one.topic_id)) is not None
-            for partition in one.partitions
-        ],
-        np.int64,
-    )
+class _Owned(Sequence[tuple[str, int]]):
+    """A target as topics and partitions; a deleted topic has its id as name."""
+
+    __slots__ = ("_image", "_target")
+
+    def __init__(self, image: MetadataImage, target: tuple[TopicPartition, ...]) -> None:
+        self._image = image
+        self._target = target
+
+    def __len__(self) -> int:
+        return sum([len(one.partitions) for one in self._target])
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        for one in self._target:
+            topic = self._image.topics_by_id.get(one.topic_id)
+            name = str(one.topic_id) if topic is None else topic.name
+            for partition in one.partitions:
+                yield name, partition
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[str, int]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[str, int]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[str, int] | list[tuple[str, int]]:
+        return list(self)[index]
+
+
+def _numbers(image: MetadataImage, topology: Topology, target: Iterable[TopicPartition], *, missing: bool) -> Ints:
+    """Return the topology's partition numbers, -1 for partitions that it does not have.
+
+    `missing`: also of topics that do not exist.
+    """
+    numbers: list[int] = []
+    first = topology.first.tolist()
+    for one in target:
+        topic = image.topics_by_id.get(one.topic_id)
+        if topic is None and not missing:
+            continue
+        index = None if topic is None else topology.index.get(topic.name)
+        start, count = (0, 0) if topic is None or index is None else (first[index], topic.partitions)
+        numbers += [start + partition if partition < count else -1 for partition in one.partitions]
+    return np.array(numbers, np.int64)
 
 
 def _union(names: tuple[str, ...], resolved: tuple[str, ...], jdk: int) -> tuple[str, ...]:

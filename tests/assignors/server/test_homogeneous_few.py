@@ -1,0 +1,58 @@
+"""`uniform` with lists gives the same as with arrays; both are compared with Kafka's in
+`test_server_differential`.
+"""
+
+import os
+from random import Random
+
+import pytest
+
+from quorate.assignors.server import homogeneous
+from quorate.assignors.server.homogeneous_few import _Set
+from tests.assignors.server_cases import next_server_round, server_case
+from tests.assignors.server_differential import SIZES, ours
+from tests.conftest import CI
+from tests.extent import portion
+
+START = 0 if CI else int.from_bytes(os.urandom(4), "big")
+
+
+def test_lists_and_arrays_give_the_same_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_lists = 0
+    own = homogeneous.assign_few
+
+    def counted(*args: object, **options: object) -> object:
+        nonlocal by_lists
+        by_lists += 1
+        return own(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(homogeneous, "assign_few", counted)
+    count = portion(600)
+    for seed in range(START, START + count):
+        rng = Random(seed)
+        case = server_case(rng, "uniform", size=SIZES[seed % len(SIZES)])
+        for number in range(3):
+            monkeypatch.setattr(homogeneous, "FEW", 1 << 40)
+            lists = ours(case)
+            monkeypatch.setattr(homogeneous, "FEW", -1)
+            arrays = ours(case)
+            assert lists == arrays, f"seed {seed}, round {number}: {case}"
+            if "error" in arrays:
+                break
+            case = next_server_round(rng, case, arrays["assignment"])
+    assert by_lists > count
+
+
+@pytest.mark.parametrize("jdk", [17, 21])
+def test_sets_are_in_the_order_of_a_hash_set(jdk: int) -> None:
+    for seed in range(START, START + portion(2000)):
+        rng = Random(seed)
+        most, step = rng.choice([(20, 1), (100, 1), (200, 16), (100_000, 1), (60, 16)])
+        given = rng.sample(range(0, most * step, step), rng.randrange(min(most, 30)))
+        made = _Set(given, jdk)
+        for _ in range(rng.randrange(20)):
+            if made.places and rng.random() < 0.5:
+                made.discard(rng.choice(list(made.places)))
+            elif (one := rng.randrange(most) * step) not in made.places:
+                made.add(one)
+        assert made.ordered() == made._step_by_step(), f"seed {seed}"
