@@ -35,7 +35,7 @@ NEEDS = {
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
 
-NOT_IN_SMOKE = re.compile("join storm|KIP-848 heartbeats, .*in flight")
+NOT_IN_SMOKE = re.compile("(client-cooperative-sticky|server-range): ")
 """Lines of `make bench` whose cases a smoke run does not have."""
 
 
