@@ -13,6 +13,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import ShareFetchRequest
 from quorate.codecs.api.broker.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
+from quorate.codecs.errors import DecodeError, Reason
 
 __all__ = ["shared_records"]
 
@@ -109,7 +110,10 @@ def _join(wire: Wire, group: str, topic: str) -> Uuid:
 def _fetch(
     wire: Wire, group: str, topic_id: Uuid, epoch: int, acks: tuple[AcknowledgementBatch, ...], wait_ms: int
 ) -> Any:
-    """Return the data of the only partition, or `None`."""
+    """Return the data of the only partition, or `None`.
+
+    kfake sends null for no records, which Kafka's schema rules out in version 1.
+    """
     partition = FetchPartition(partition_index=0, acknowledgement_batches=acks)
     request = ShareFetchRequest(
         group_id=group,
@@ -122,7 +126,12 @@ def _fetch(
         batch_size=_PER_FETCH,
         topics=(FetchTopic(topic_id=topic_id, partitions=(partition,)),) if acks or not epoch else (),
     )
-    response = wire.request(request, 1)
+    try:
+        response = wire.request(request, 1)
+    except DecodeError as error:
+        if error.reason is Reason.NULL_FIELD:
+            return None
+        raise
     if response.error_code:
         raise SystemExit(f"error: ShareFetch failed with {response.error_code}")
     return next((one for topic in response.responses for one in topic.partitions), None)
