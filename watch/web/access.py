@@ -1,8 +1,8 @@
 """Which requests are allowed: the method, the Host header, and a login by token or proxy.
 
 Nothing here knows the routes, except the paths that have no data: the page's own files, /login and
-/health. The page logs in with a GET request that has the token in its Authorization header, so no
-token is ever part of an address, and no route needs POST.
+the probes. The page logs in with a GET request that has the token in its Authorization header, so
+no token is ever part of an address, and no route needs POST.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ SESSION_S = 24 * 3600
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
-PUBLIC = ("/", "/login", "/logout", "/health")
+PUBLIC = ("/", "/login", "/logout", "/health", "/ready")
 PUBLIC_FOLDER = "/page/"
 
 SECURITY_HEADERS = {
@@ -168,7 +168,12 @@ class Guard:
         if path.startswith("/api/") and headers.get("sec-fetch-site") == "cross-site":
             return refuse(403, "another website requested this", "open the page itself")
         if path in PUBLIC or path.startswith(PUBLIC_FOLDER):
-            return self._login(scope, headers) if path in ("/login", "/logout") else None
+            if path not in ("/login", "/logout"):
+                return None
+            over_tls = scope.get("scheme") == "https" or (
+                headers.get("x-forwarded-proto") == "https" and self._trusts(_peer(scope))
+            )
+            return self._login(scope, headers, secure=over_tls)
         return self._unauthorized(scope, headers)
 
     def _unauthorized(self, scope: Scope, headers: Headers) -> Response | None:
@@ -176,7 +181,7 @@ class Guard:
         if access.token is None and access.proxy_header is None:
             return None
         if access.proxy_header is not None and access.proxy_header.lower() in headers:
-            peer = scope["client"][0] if scope.get("client") else ""
+            peer = _peer(scope)
             if not self._trusts(peer):
                 return refuse(403, f"{access.proxy_header} comes from {peer or 'an unknown address'}, no trusted proxy")
             if headers[access.proxy_header].strip():
@@ -207,10 +212,9 @@ class Guard:
     def _sign(self, text: str) -> str:
         return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
-    def _login(self, scope: Scope, headers: Headers) -> Response:
+    def _login(self, scope: Scope, headers: Headers, *, secure: bool) -> Response:
         response = Response(status_code=204)
         root = scope.get("root_path", "") or "/"
-        secure = scope.get("scheme") == "https"
         if scope["path"] == "/logout":
             response.delete_cookie(self.cookie, path=root, httponly=True, samesite="strict", secure=secure)
         elif self._access.token is None:
@@ -246,6 +250,12 @@ def _name(host: str) -> str:
     if host.startswith("["):
         return host.partition("]")[0].lower() + "]"
     return host.partition(":")[0].lower().removesuffix(".")
+
+
+def _peer(scope: Scope) -> str:
+    """Return the address from which the connection comes."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 def _cookie(sent: Iterable[str], name: str) -> str:

@@ -1,4 +1,4 @@
-"""The ASGI application: the page, its JSON, server-sent events, metrics and a health check.
+"""The ASGI application: the page, its JSON, server-sent events, metrics and probes.
 
 Routes call `Watched` in threads, because its methods may read a database. Groups are named by a
 parameter, not by a path: an id may be empty, or contain slashes.
@@ -32,6 +32,8 @@ PAGE = Path(__file__).parent / "page"
 
 MOST_EVENTS = 1_000
 MOST_POINTS = 1_000
+MOST_SPANS = 50_000
+"""Spans of ownership in a response: 10 MB."""
 
 
 def app(
@@ -69,6 +71,7 @@ def with_stream(
             Route("/", routes.page),
             Mount("/page", StaticFiles(directory=PAGE)),
             Route("/health", routes.health),
+            Route("/ready", routes.ready),
             Route("/metrics", routes.metrics),
             Route("/api/stream", routes.events_as_they_happen),
             *(Route(f"/api/{name}", _json(read)) for name, read in routes.json.items()),
@@ -103,10 +106,21 @@ class _Routes:
         return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
 
     def health(self, request: Request) -> Response:
-        """Return 200 while the observer responds, and 503 with its problems if it has any."""
-        errors = self._watched.status().errors
-        body = {"status": "; ".join(errors) or "ok"}
-        return Response(dumps(body), 503 if errors else 200, media_type="application/json")
+        """Return 200 while the observer responds."""
+        self._watched.status()
+        return Response(dumps({"status": "ok"}), media_type="application/json")
+
+    def ready(self, request: Request) -> Response:
+        """Return 200 once all existing records are read and nothing fails, otherwise 503.
+
+        Needs no login, so it only counts problems, which name topics.
+        """
+        status = self._watched.status()
+        missing = [] if status.caught_up else ["existing records are still being read"]
+        if status.errors:
+            missing.append(f"problems: {len(status.errors)}; api/status has them")
+        body = {"status": "; ".join(missing) or "ok"}
+        return Response(dumps(body), 503 if missing else 200, media_type="application/json")
 
     def metrics(self, request: Request) -> Response:
         """Return metrics for Prometheus, in the format that it accepts."""
@@ -148,7 +162,8 @@ class _Routes:
     def _ownership(self, request: Request) -> Any:
         query = Parameters(request.query_params, ("id", "from_ms", "to_ms"))
         from_ms, to_ms = query.span()
-        return {"spans": self._watched.ownership(query.required("id"), from_ms=from_ms, to_ms=to_ms)}
+        spans = self._watched.ownership(query.required("id"), from_ms=from_ms, to_ms=to_ms)
+        return {"spans": spans[:MOST_SPANS], "left_out": max(0, len(spans) - MOST_SPANS)}
 
     def _events(self, request: Request) -> Any:
         query = Parameters(

@@ -145,7 +145,9 @@ class GeneratedWatch:
             else MemberJoined(member_id=member, instance_id=None, rack="a", client_id=client)
         )
         moved = tuple(
-            MovedPartition(topic=group.topic, partition=number, before=(before or "",), after=(after or "",))
+            MovedPartition(
+                topic=group.topic, partition=number, before=(before,) if before else (), after=(after,) if after else ()
+            )
             for number in range(min(group.partitions, 300))
             if (before := group.owner(step - 1, number)) != (after := group.owner(step, number))
         )
@@ -196,7 +198,7 @@ class GeneratedWatch:
             return None
         return max(0, int(4_000 + 4_000 * sin(at_ms / 240_000 + group.phase) + 300 * group.phase))
 
-    def _summary(self, group: _Group, at_ms: int) -> GroupSummary:
+    def _summary(self, group: _Group, at_ms: int, *, spark: bool = True) -> GroupSummary:
         step = group.step_at(at_ms)
         lag = self._lag_ms(group, at_ms)
         return GroupSummary(
@@ -214,7 +216,7 @@ class GeneratedWatch:
             last_rebalance_ms=group.steps[step][0] if step else None,
             rebalances=len(group.steps) - 1,
             commits=step * 100,
-            spark=tuple(self._lag_ms(group, at_ms - (59 - back) * 60_000) or 0 for back in range(60)),
+            spark=tuple(self._lag_ms(group, at_ms - (59 - back) * 60_000) or 0 for back in range(60 if spark else 0)),
         )
 
     def groups(self, *, at_ms: int | None = None) -> list[GroupSummary]:
@@ -222,7 +224,8 @@ class GeneratedWatch:
         with self._changed:
             groups = sorted(self._groups.values(), key=lambda one: one.group_id)
             last = max(at_ms or 0, self._now() if at_ms is None else 0)
-            return [self._summary(one, max(minute, one.steps[one.step_at(last)][0])) for one in groups]
+            now = at_ms is None
+            return [self._summary(one, max(minute, one.steps[one.step_at(last)][0]), spark=now) for one in groups]
 
     def group(self, group_id: str, *, at_ms: int | None = None) -> GroupMoment | None:
         at = at_ms or self._now()

@@ -70,6 +70,7 @@ def test_requests_from_other_websites_are_refused(watched):
     assert client(watched).get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200  # a link to the page
 
 
+PROXY = {"proxy_header": "X-Forwarded-User", "proxies": ("10.1.0.0/16", "::1")}
 DATA = ("/api/status", "/api/groups", "/api/group?id=x", "/api/events", "/api/topics", "/api/stream", "/metrics")
 
 
@@ -119,6 +120,13 @@ def test_a_login_over_tls_is_only_sent_over_tls(watched):
     assert "secure" in response.headers["set-cookie"].lower()
 
 
+@pytest.mark.parametrize(("address", "secure"), [("10.1.2.3", True), ("10.2.0.1", False)])
+def test_a_trusted_proxy_says_whether_the_login_came_over_tls(watched, address, secure):
+    proxied = client(watched, address, base_url="http://watch.example", loopback=False, token=TOKEN, **PROXY)
+    sent = {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-Proto": "https"}
+    assert ("secure" in proxied.get("/login", headers=sent).headers["set-cookie"].lower()) == secure
+
+
 def test_a_login_ends_and_cannot_be_extended_or_used_with_another_token(watched):
     now = [1_000.0]
 
@@ -144,9 +152,6 @@ def test_a_login_ends_and_cannot_be_extended_or_used_with_another_token(watched)
     assert status(TOKEN + "-2", value) == 401
     now[0] = float(ends)
     assert status(TOKEN, value) == 401
-
-
-PROXY = {"proxy_header": "X-Forwarded-User", "proxies": ("10.1.0.0/16", "::1")}
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3", "::ffff:10.1.2.3", "::1"])

@@ -125,20 +125,23 @@ def test_a_group_that_does_not_exist_is_not_found(watched, client):
 
 
 def test_head_has_the_headers_of_get_and_no_body(client):
-    for path in ("/", "/health", "/metrics", "/api/groups", "/api/stream"):
+    for path in ("/", "/health", "/ready", "/metrics", "/api/groups", "/api/stream"):
         response = client.head(path)
         assert (response.status_code, response.content) == (200, b"")
 
 
-def test_health_names_the_problems(watched, client):
-    assert (client.get("/health").status_code, client.get("/health").json()) == (200, {"status": "ok"})
+def test_probes_count_problems_without_naming_topics(watched, client):
+    assert [(client.get(path).status_code, client.get(path).json()) for path in ("/health", "/ready")] == [
+        (200, {"status": "ok"})
+    ] * 2
     watched.fail("broker 2 does not respond", "topic orders: not authorized")
     try:
-        response = client.get("/health")
+        response = client.get("/ready")
+        assert client.get("/health").status_code == 200
     finally:
         watched.fail()
     assert response.status_code == 503
-    assert response.json() == {"status": "broker 2 does not respond; topic orders: not authorized"}
+    assert response.json() == {"status": "problems: 2; api/status has them"}
 
 
 def test_a_defect_is_an_error_in_json_without_a_traceback(watched, client, monkeypatch):

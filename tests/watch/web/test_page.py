@@ -14,9 +14,12 @@ pytest.importorskip("playwright")
 
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from quorate.cluster import EmbeddedCluster
+from quorate.watch import Observer
 from quorate.watch.web import Serving, WebAccess, serve
 from tests.watch.helpers.browser import find_browser, launched
 from tests.watch.helpers.generated import NAMES, GeneratedWatch
+from tests.watch.helpers.members import member
 
 NAME = "orders-fulfilment"
 TOKEN = "a-secret-of-operators"
@@ -412,3 +415,29 @@ def test_problems_of_the_observer_are_shown(opened):
         watched.fail()
         expect(page.get_by_role("alert").filter(has_text="not authorized")).to_have_count(0)
         page.close()
+
+
+def test_a_group_of_a_cluster_is_shown_from_its_first_member_on(opened):
+    with EmbeddedCluster(racks=["a", "b"]) as kafka:
+        kafka.create_topic("orders", partitions=4)
+        with Observer(kafka.bootstrap_servers, interval_s=0.5) as observer, serve(observer, port=0) as serving:
+            observer.wait_until_caught_up()
+            page = opened(url=serving.url)
+            expect(page.get_by_text("Connected")).to_be_visible()
+            with member(kafka, "orders", "billing", "consumer", **{"client.rack": "a"}):
+                row_of(page, "billing").locator("a.row").click()
+                expect(page.get_by_role("heading", name="Members (1)")).to_be_visible()
+                with member(kafka, "orders", "billing", "consumer", **{"client.rack": "b"}):
+                    joined = page.locator("li[data-kind=rebalance-ended]", has_text="joined").first
+                    expect(joined).to_contain_text("2 partitions moved")
+                    expect(rows(page, "Members")).to_have_count(2)
+                    expect(rows(page, "Partitions")).to_have_count(4)
+                    page.get_by_role("link", name="Topics").click()
+                    expect(rows(page, "Topics")).to_contain_text("orders")
+                    page.go_back()
+            expect(page.get_by_role("heading", name="Members (0)")).to_be_visible()
+            joined.locator("button.at").click()
+            expect(page.get_by_role("heading", name="Members (2)")).to_be_visible()
+            page.get_by_role("link", name="Upgrade").click()
+            expect(page.get_by_text(re.compile("findings|No group is affected"))).to_be_visible()
+            page.close()

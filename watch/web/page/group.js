@@ -12,7 +12,8 @@ import { VirtualTable } from "./table.js";
 import { range, updateRange } from "./timebar.js";
 import { Timeline } from "./timeline.js";
 
-const REFRESH_MS = 2000; // charts of a live group
+const REFRESH_MS = 2000; // the lag of a live group
+const RELOAD_MS = 60_000; // its owners and events, without a new event
 const MORE = 100;
 
 function text(get) {
@@ -107,6 +108,7 @@ export class GroupView {
     this.message = h("p", { class: "empty", role: "status", hidden: true });
     this.timeline = new Timeline((at) => change({ at }));
     this.lag = new LagChart();
+    this.note = h("p", { class: "dim", role: "status", hidden: true });
     this.events = new EventList({ withGroup: false });
     this.more = h("button", { type: "button", hidden: true, onclick: () => this.#loadMore() }, "Older events");
     this.members = new VirtualTable({ label: "Members", columns: MEMBERS, key: (row) => row.member_id, sort: "client", empty: "No members." });
@@ -133,7 +135,7 @@ export class GroupView {
       { class: "body" },
       this.facts,
       this.differenceCard,
-      h("section", { class: "card charts", "aria-label": "Over time" }, this.timeline.node, this.lag.node),
+      h("section", { class: "card charts", "aria-label": "Over time" }, this.timeline.node, this.note, this.lag.node),
       h(
         "div",
         { class: "columns" },
@@ -180,6 +182,7 @@ export class GroupView {
     const mine = what.has("events") && store.events.some((event) => event.group_id === this.id && event.id > (this.seen ?? -1));
     const work = [];
     if (mine || this.#windowChanged()) work.push(this.#loadCharts());
+    else if (state.at === undefined && performance.now() - this.movedAt > REFRESH_MS) work.push(this.#moveCharts());
     const live = state.at === undefined;
     const summary = store.groups.get(this.id);
     if (state.at !== this.at || !this.group || (live && (mine || (what.has("groups") && summary !== this.summary)))) {
@@ -194,7 +197,7 @@ export class GroupView {
 
   #windowChanged() {
     const { from, to } = this.loaded ?? {};
-    const stale = state.at === undefined && performance.now() - (this.loadedAt ?? -Infinity) > REFRESH_MS;
+    const stale = state.at === undefined && performance.now() - (this.loadedAt ?? -Infinity) > RELOAD_MS;
     const other = from === undefined || Math.abs(range.to - range.from - (to - from)) > REFRESH_MS || (state.at !== undefined && (state.at < from || state.at > to));
     return stale || other || (state.at !== undefined && range.to !== to && range.to < to - REFRESH_MS);
   }
@@ -273,21 +276,35 @@ export class GroupView {
     const from = Math.round(range.from);
     const to = Math.round(range.to);
     this.loaded = { from, to };
-    this.loadedAt = performance.now();
+    this.loadedAt = this.movedAt = performance.now();
     const about = { id: this.id, from_ms: from, to_ms: to };
-    const number = (this.request = (this.request ?? 0) + 1);
+    const request = (this.request = (this.request ?? 0) + 1);
     const [owned, lag, happened] = await Promise.all([
       get("ownership", about),
       get("lag", { ...about, points: 300 }),
       get("events", { group: this.id, from_ms: from, to_ms: to, limit: 1000 }),
     ]);
-    if (number !== this.request) return;
+    if (request !== this.request) return;
     this.timeline.set(owned.spans, from, to, this.leaders);
+    this.note.hidden = !owned.left_out;
+    setText(this.note, `${number(owned.left_out)} changes of owners are left out: choose a shorter window.`);
     this.lag.set(lag.samples, from, to);
     this.list = happened.events;
     this.seen = Math.max(this.seen ?? -1, ...this.list.map((event) => event.id), ...store.events.filter((event) => event.group_id === this.id).map((event) => event.id));
     this.times = this.list.map((event) => event.at_ms).reverse();
     this.#showEvents();
+    this.#mark();
+  }
+
+  /** Moves the charts of a live group on; only its lag is requested. */
+  async #moveCharts() {
+    this.movedAt = performance.now();
+    const { from, to } = range;
+    const request = this.request;
+    const lag = await get("lag", { id: this.id, from_ms: Math.round(from), to_ms: Math.round(to), points: 300 });
+    if (request !== this.request || state.at !== undefined) return;
+    this.timeline.move(from, to);
+    this.lag.set(lag.samples, from, to);
     this.#mark();
   }
 

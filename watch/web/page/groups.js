@@ -134,10 +134,10 @@ export class GroupsView {
     if (at === undefined) {
       this.past = this.pastAt = undefined;
     } else if (at !== this.pastAt) {
-      this.pastAt = at;
       const found = await this.load("groups", { at_ms: at });
-      if (!found) return;
+      if (!found || state.at !== at) return; // a later request is under way
       this.past = found.groups;
+      this.pastAt = at;
     } else if (!what.has("state")) return;
     if (document.activeElement !== this.filter) this.filter.value = state.q ?? "";
     const groups = this.past ?? [...store.groups.values()];

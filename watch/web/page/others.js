@@ -68,8 +68,8 @@ export class TopicsView {
     this.table.destroy();
   }
 
-  async update() {
-    if (!this.topics) this.topics = (await get("topics")).topics;
+  async update(what) {
+    if (!this.topics || what.has("events")) this.topics = (await get("topics")).topics;
     if (document.activeElement !== this.filter) this.filter.value = state.q ?? "";
     const wanted = state.q?.toLowerCase();
     const rows = this.topics.filter((row) => !wanted || [row.topic, ...row.groups].some((one) => one.toLowerCase().includes(wanted)));

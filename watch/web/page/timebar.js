@@ -69,9 +69,9 @@ export class Timebar {
     );
     const moved = perFrame(() => change({ at: Math.round(Number(this.slider.value)) }, { replace: true }));
     this.slider.addEventListener("input", () => {
-      if (!this.dragging) change({ at: Math.round(Number(this.slider.value)) }); // one step of the history for each drag
+      if (this.dragging) moved();
+      else change({ at: Math.round(Number(this.slider.value)) }); // one entry of the browser's history for each drag
       this.dragging = true;
-      moved();
     });
     this.slider.addEventListener("change", () => {
       this.dragging = false;

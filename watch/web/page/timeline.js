@@ -81,6 +81,12 @@ export class Timeline {
     this.redraw();
   }
 
+  /** Shows other times of the same spans: those without an end continue. */
+  move(from, to) {
+    Object.assign(this, { from, to });
+    this.redraw();
+  }
+
   #key(span) {
     return this.by === "member" ? span.member_id : (span.rack ?? "no rack");
   }
@@ -209,7 +215,7 @@ export class Timeline {
     const leader = this.leaders?.get(row.name);
     const racks = span.rack ? `rack ${span.rack}` : "no rack";
     const reads = leader ? `, leader in ${leader === span.rack ? "the same rack" : `rack ${leader}`}` : "";
-    const until = span.to_ms === null ? "still" : `until ${time(span.to_ms)}`;
+    const until = span.to_ms === null ? `at least until ${time(this.to)}` : `until ${time(span.to_ms)}`;
     return `${row.name}: ${span.client_id || span.member_id} (${racks}${reads}), from ${time(span.from_ms)}, ${until}`;
   }
 
