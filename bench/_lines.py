@@ -85,6 +85,9 @@ LINES: tuple[Line, ...] = (
     *_each("reports on a small log", "commands", "quorate pipeline report", figure="ours", most=3),
     *_each("reports on a small log", "commands", "quorate pipeline state", figure="ours", most=1),
     *_each("consumes with KIP-848 clients", "consumers", "first message", "throughput", least=0.97),
+    *_each("opens the page of quorate watch", "watch_page", "load until", figure="ours", most=1_000),
+    *_each("moves the time slider", "watch_page", "step of the slider", figure="ours", most=100),
+    *_each("sees a rebalance on the page", "watch_page", "event on the page", figure="ours", most=1_000),
     *_each("finds races", "simulation", r".* schedules on one core", figure="ours", most=300),
 )  # fmt: skip
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from quorate.assignors.registry import server_assignor
+from tests.watch.helpers.browser import find_browser
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +32,9 @@ NEEDS = {
     "storage_damage": (),
     "verify": (),
     "verify_clients": (),
+    "watch_page": pytest.mark.skipif(
+        find_browser() is None, reason="no browser: scripts/setup-browser installs Chromium"
+    ),
 }
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
