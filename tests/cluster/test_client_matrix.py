@@ -114,7 +114,7 @@ def librdkafka_848(way: Way) -> list[bytes]:
 
 
 def librdkafka_share(way: Way) -> list[bytes]:
-    """KIP-932. franz-go's client has no share consumer as of 1.22.3; Java's is in another test."""
+    """KIP-932. Java's share consumer is in another test."""
     config: dict[str, Any] = dict(way.config(CONFLUENT))
     topic = "librdkafka-share"
     reset = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
@@ -178,12 +178,17 @@ def built(program: str = ".") -> Path:
     return made
 
 
-def franz_go(way: Way) -> list[bytes]:
+def franz_go(way: Way, *mode: str) -> list[bytes]:
     login = (way.mechanism or "", USER, PASSWORD)
-    command = [built(), way.servers, way.protocol, *login, way.authority]
+    command = [built(), way.servers, way.protocol, *login, way.authority, *mode]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     return [line.encode() for line in ran.stdout.splitlines()]
+
+
+def franz_go_share(way: Way) -> list[bytes]:
+    """KIP-932; released records come again, after others."""
+    return sorted(franz_go(way, "share"), key=int)
 
 
 FRANZ = Path(__file__).with_name("franz")
@@ -191,7 +196,7 @@ CLIENTS = [librdkafka, librdkafka_848, librdkafka_share, kafka_python, aiokafka]
 _MODULES = Path(os.environ.get("GOMODCACHE") or Path.home() / "go" / "pkg" / "mod")
 HAS_FRANZ = shutil.which("go") is not None and (_MODULES / "github.com" / "twmb" / "franz-go@v1.22.2").is_dir()
 if HAS_FRANZ:
-    CLIENTS.append(franz_go)  # only if it is built: `make bench` fetches its modules
+    CLIENTS += [franz_go, franz_go_share]  # only if it is built: `make bench` fetches its modules
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.__name__)

@@ -1,6 +1,7 @@
 // franz-go's client, with its default settings: produces twenty records, reads them in a group, and commits three transactions.
+// With "share", it reads them in a share group instead.
 //
-//	franz SERVERS PROTOCOL MECHANISM USER PASSWORD AUTHORITY
+//	franz SERVERS PROTOCOL MECHANISM USER PASSWORD AUTHORITY [share]
 package main
 
 import (
@@ -55,6 +56,10 @@ func connected(more ...kgo.Opt) *kgo.Client {
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
+	if len(os.Args) > 7 {
+		share(ctx)
+		return
+	}
 	producer := connected()
 	for number := range count {
 		check(producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: fmt.Append(nil, number)}).FirstErr())
