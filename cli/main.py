@@ -25,6 +25,7 @@ __all__ = ["main"]
 COMMANDS = {
     "decode": "Show the records of logs, of a live cluster, or given as hex.",
     "groups": "Show groups: members, offsets, epochs and history.",
+    "watch": "Watch groups: rebalances with causes, lags in time, on a page.",
     "hash": "Compute metadata hashes of topics and groups, and compare them with stored ones.",
     "encode": "Turn JSON into the bytes of records.",
     "assign": "Compare what assignors would assign to the members of a group.",

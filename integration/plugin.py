@@ -5,7 +5,7 @@ Loaded by pytest wherever quorate is installed; imports nothing heavy until a fi
     def test_orders(kafka_cluster, topic, group_id): ...
 
 Fixtures: `kafka_cluster` (one per session), `kafka_cluster_factory`, `kafka_runtime`, `topic`,
-`group_id`, `simulation`. Markers: `kafka_topic(partitions=, replicas=, config=)`,
+`group_id`, `observer`, `simulation`. Markers: `kafka_topic(partitions=, replicas=, config=)`,
 `simulate(seeds=)`. Options: `pytest --help`, "quorate".
 
 A project's own names take precedence. Fixtures with these names in a test module or conftest.py
@@ -31,8 +31,18 @@ from quorate.integration.simulated_tests import MARKER, add_options, call_simula
 
 if TYPE_CHECKING:
     from quorate.cluster.interface import Cluster
+    from quorate.watch import Observer
 
-__all__ = ["RUNTIMES", "group_id", "kafka_cluster", "kafka_cluster_factory", "kafka_runtime", "simulation", "topic"]
+__all__ = [
+    "RUNTIMES",
+    "group_id",
+    "kafka_cluster",
+    "kafka_cluster_factory",
+    "kafka_runtime",
+    "observer",
+    "simulation",
+    "topic",
+]
 
 RUNTIMES = ("embedded", "docker")
 """Runtimes of clusters: in this process, or Kafka brokers in containers."""
@@ -49,6 +59,7 @@ _SCOPES: Mapping[str, Literal["session", "function"]] = {
     "kafka_cluster": "session",
     "topic": "function",
     "group_id": "function",
+    "observer": "function",
     "simulation": "function",
 }
 """The fixtures, and how long each value is used."""
@@ -313,6 +324,16 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
 def group_id(request: pytest.FixtureRequest) -> str:
     """Return a unique group id."""
     return _unique(request.node.name)
+
+
+@pytest.fixture
+def observer(kafka_cluster: "Cluster") -> "Iterator[Observer]":
+    """Yield an observer of the cluster's groups, which has read all existing records."""
+    from quorate.watch import Observer
+
+    with Observer(**kafka_cluster.client_config) as found:
+        found.wait_until_caught_up()
+        yield found
 
 
 def _embedded(clusters: ExitStack, *, properties: Mapping[str, object] | None = None, **options: Any) -> "Cluster":

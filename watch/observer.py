@@ -67,10 +67,10 @@ class Observer:
         print(event.sentence, event.duration_ms, event.moved)
     ```
 
-    `servers`: HOST:PORT, several separated by commas or in a sequence. `state`: folder in which the
-    history is kept; without one, it is lost at the end. `interval_s`: time between two samples of
-    lags. `keep_ms` and `keep_bytes`: how much history is kept. `outputs`: get each event. Further
-    options are those of kafka-python's clients.
+    `bootstrap_servers`: HOST:PORT, several separated by commas or in a sequence. `state`: folder in
+    which the history is kept; without one, it is lost at the end. `interval_s`: time between two
+    samples of lags. `keep_ms` and `keep_bytes`: how much history is kept. `outputs`: get each
+    event. Further options are those of kafka-python's clients.
 
     `start` raises `InputError` and `LiveError` if the cluster cannot be read. Needs pyarrow
     (`pip install quorate[watch]`).
@@ -78,7 +78,7 @@ class Observer:
 
     def __init__(
         self,
-        servers: str | Sequence[str],
+        bootstrap_servers: str | Sequence[str],
         *,
         state: str | Path | None = None,
         interval_s: float = 10.0,
@@ -89,7 +89,8 @@ class Observer:
         connect_timeout_ms: int = 10_000,
         **kafka_python_config: Any,
     ) -> None:
-        listed = servers.split(",") if isinstance(servers, str) else list(servers)
+        given = bootstrap_servers
+        listed = given.split(",") if isinstance(given, str) else list(given)
         config = {"client_id": "quorate"} | kafka_python_config
         check_connection(listed, config)
         self._setup(where_text(listed, config), state, limits, keep_ms, keep_bytes, outputs)
@@ -363,6 +364,10 @@ class Observer:
         if self._files is not None:
             return self._files.is_done
         return bool(self._logs) and all(one.caught_up for one in self._logs)
+
+    def problems(self) -> tuple[str, ...]:
+        """Return the current problems, as sentences."""
+        return self._problems.sentences()
 
     def wait_until_caught_up(self, timeout_s: float = 60.0) -> None:
         """Wait for the records that existed at the start. Raises `NotObserved`."""

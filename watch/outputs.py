@@ -45,14 +45,14 @@ class EventLines:
 
 
 class EventLog:
-    """Logs each event with the logger `quorate.watch`, or calls `write` with its line."""
+    """Logs each event with the logger `quorate.watch`, or calls `write` with it and its line."""
 
-    def __init__(self, write: Callable[[str], object] | None = None) -> None:
-        self._write = write or (lambda line: _LOG.info("%s", line))
+    def __init__(self, write: Callable[[WatchEvent, str], object] | None = None) -> None:
+        self._write = write or (lambda _, line: _LOG.info("%s", line))
 
     def take(self, event: WatchEvent, *, is_old: bool) -> None:
         """See `Output`."""
-        self._write(f"{event.kind} {printable(event.group_id)}: {printable(event.sentence)}")
+        self._write(event, f"{event.kind} {printable(event.group_id)}: {printable(event.sentence)}")
 
     def close(self) -> None:
         """See `Output`."""

@@ -17,6 +17,7 @@ from quorate.codecs.messages.classic_group import GroupMetadataValue
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.messages.streams_group import StreamsGroupMemberMetadataValue
+from quorate.codecs.printable import counted
 from quorate.coordinator.bulk import AnyRecord, Mark, replay_blocks
 from quorate.coordinator.bulk_block import FoundCommits, Other
 from quorate.coordinator.history import Event, GroupView, History, view
@@ -225,7 +226,12 @@ class FollowedPartition:
                             after=pending.value.offset,
                         )
                         self._lower.append(
-                            (lower, self._cause(lower, stored, pending), self.now_ms, pending.record_offset)
+                            (
+                                lower,
+                                self._cause(lower, stored, pending),
+                                pending.value.commit_timestamp,
+                                pending.record_offset,
+                            )
                         )
         self._changes.ended.append(producer_id)
         for place in [place for place in records if place[1] == producer_id]:
@@ -243,6 +249,9 @@ class FollowedPartition:
         timestamp_ms: int,
     ) -> None:
         assert key is not None
+        known = records.get((key, producer_id))
+        if known is not None and known.offset > offset:  # commits are noted before other records of their block
+            return
         records[key, producer_id] = KeptRecord(
             key=key, producer_id=producer_id, value=value, offset=offset, timestamp_ms=timestamp_ms
         )
@@ -338,6 +347,7 @@ class FollowedPartition:
         for (group_id, _), found in by_cause.items():
             _, cause, at_ms, offset = found[0]
             facts = [f"{lower.topic} {lower.partition}: {lower.before:,} → {lower.after:,}" for lower, _, _, _ in found]
+            why = cause.sentence(self._topics.labels())
             count = sum(lower.before - lower.after for lower, _, _, _ in found)
             sentence = (
                 f"offsets of {len(found):,} partitions"
@@ -351,7 +361,7 @@ class FollowedPartition:
                     seen_ms=0,
                     group_id=group_id,
                     kind=EventKind.OFFSET_WENT_BACK,
-                    sentence=f"{sentence} went back by {count:,} records: {cause.sentence(self._topics.labels())}",
+                    sentence=f"{sentence} went back by {counted(count, 'record')}: {why}",
                     cause=cause,
                     facts=tuple(facts[:_MOST_FACTS]),
                     partition=self.number,

@@ -103,7 +103,9 @@ class FollowedShares:
 
 def _snapshot(place: SharePartitionKey, state: ShareSnapshotValue | None) -> tuple[bytes, bytes | None]:
     key = ShareSnapshotKey(group_id=place.group_id, topic_id=place.topic_id, partition=place.partition)
-    encoded, value = encode_record(CoordinatorRecord(key=key, value=state, version=None if state is None else _VERSION))
+    version = None if state is None else _VERSION
+    record = CoordinatorRecord(topic=SHARE_GROUP_STATE, key=key, value=state, version=version)
+    encoded, value = encode_record(record)
     assert encoded is not None
     return encoded, value
 

@@ -10,7 +10,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -58,13 +58,16 @@ class WatchStore:
         self._local = threading.local()
         self._lock = threading.RLock()
         self._readers: list[sqlite3.Connection] = []
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._held = self._hold()
-            self._db = self._connect()
-            self._open(source)
-        except (OSError, sqlite3.Error) as error:
-            raise InputError(f"--state {folder}: {error}", "use another folder") from error
+        with ExitStack() as opened:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._held = opened.enter_context(self._hold())
+                self._db = self._connect()
+                opened.callback(self._db.close)
+                self._open(source)
+            except (OSError, sqlite3.Error) as error:
+                raise InputError(f"--state {folder}: {error}", "use another folder") from error
+            opened.pop_all()
         self._groups: dict[str, int] = dict(self._db.execute("SELECT group_id, no FROM groups"))
         self._frames: dict[str, tuple[Members, int]] = {}
         self._last_ms: dict[int, int] = dict(self._db.execute("SELECT group_no, max(at_ms) FROM states GROUP BY 1"))

@@ -1,0 +1,258 @@
+"""`quorate watch`: watch the groups of a running cluster, or of a copy of its logs.
+
+This module has options and output; `quorate.watch` has the observer and the page.
+"""
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quorate.cli.connection import (
+    WithConnection,
+    check_one_source,
+    connection_config,
+    connection_options,
+    refuse_connection_options,
+    servers_option,
+)
+from quorate.cli.errors import UserError, note
+
+if TYPE_CHECKING:
+    from quorate.watch import Observer, Output, WatchEvent
+
+__all__ = ["watch"]
+
+HELP = """Watch groups: each rebalance with its causes, offsets that went back, lags in records and in time.
+
+Follows __consumer_offsets and __share_group_state of a cluster (-b), or reads a copy of its logs (SOURCE) and ends.
+No group is joined, and nothing is committed or written to the cluster. Events go to stdout, problems to stderr.
+
+\b
+quorate watch -b broker:9092                                  events, as lines
+quorate watch -b broker:9092 --http 127.0.0.1:8090 --state d  also a page, metrics, and history that is kept
+quorate watch -b broker:9092 --webhook https://chat/hook      each event as JSON to a URL
+quorate watch kafka-logs --json                               what happened, from files
+quorate watch kafka-logs --http 127.0.0.1:8090                the page, of files
+"""
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+class _Duration(click.ParamType):
+    """A duration such as 30s, 5m, 12h or 7d. Values are seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).strip().lower())
+        if found is None or not float(found[1]):
+            self.fail(f"{value!r} is not a duration such as 30s, 5m, 12h or 7d", param, ctx)
+        return float(found[1]) * _UNITS[found[2]]
+
+
+class _Size(click.ParamType):
+    """A size such as 500M or 2G. Values are bytes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d+)\s*([kmg]?)b?", str(value).strip().lower())
+        if found is None or not int(found[1]):
+            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
+        return int(found[1]) * _SIZES[found[2]]
+
+
+@click.command(cls=WithConnection, help=HELP)
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@servers_option("Watch this cluster.")
+@click.option("--http", metavar="HOST:PORT", help="Serve the page, its API and /metrics. Port 0 is a free one.")
+@click.option("--state", type=click.Path(file_okay=False), metavar="DIR", help="Keep history here, and resume from it.")
+@click.option("--interval", type=_Duration(), default="10s", show_default=True, help="Time between samples of lags.")
+@click.option("--keep", type=_Duration(), default="7d", show_default=True, help="Age of history that is kept.")
+@click.option("--keep-size", type=_Size(), metavar="SIZE", help="Size of history that is kept, such as 500M.")
+@click.option("--lag-limit", type=_Duration(), help="Report groups whose lag in time is over it.")
+@click.option("--stuck-after", type=_Duration(), default="5m", show_default=True, help="Report longer rebalances.")
+@click.option("--webhook", "webhooks", multiple=True, metavar="URL", help="Post each new event. May be repeated.")
+@click.option("--webhook-header", "headers", multiple=True, metavar="NAME: VALUE", help="Header of these requests.")
+@click.option("--topology", metavar="FILE", help="With a SOURCE: file of topics with their partitions, racks and ids.")
+@click.option("--token-file", type=click.Path(), metavar="FILE", help="Secret for --http; or QUORATE_WATCH_TOKEN.")
+@click.option("--proxy-header", metavar="NAME", help="Header in which a proxy names the user that it logged in.")
+@click.option("--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS", help="Address of that proxy.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Further name of the page's host.")
+@click.option("--metrics-groups", metavar="REGEX", default=".*", help="Groups with metrics of their own.")
+@click.option("--metrics-limit", type=click.IntRange(min=0), default=1_000, help="Number of such groups, at most.")
+@click.option("--metrics-detail", type=click.Choice(["group", "topic", "partition"]), default="group")
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
+@click.option("--quiet", is_flag=True, help="Print no events.")
+@connection_options
+@click.pass_context
+def watch(ctx: click.Context, /, **options: Any) -> None:
+    """Watch until Ctrl-C, or until the files are read."""
+    sources, servers = options["sources"], options["bootstrap_servers"]
+    check_one_source(ctx, sources, servers)
+    if servers is None:
+        refuse_connection_options(ctx)
+    elif options["topology"]:
+        raise click.UsageError("--topology is for a SOURCE; topics of a live cluster are read from it", ctx)
+    if options["headers"] and not options["webhooks"]:
+        raise click.UsageError("--webhook-header needs --webhook", ctx)
+    serving_options = ("token_file", "proxy_header", "proxies", "hosts")
+    if options["http"] is None and (given := [name for name in serving_options if options[name]]):
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --http", ctx)
+    stop = threading.Event()
+    with ExitStack() as stack:
+        stack.enter_context(_terminated(stop))
+        observer = stack.enter_context(_observer(options))
+        if options["http"] is not None:
+            url = stack.enter_context(_serving(observer, options))
+            note(f"serving {url}")
+        _until_done(observer, stop, is_live=servers is not None, is_serving=options["http"] is not None)
+        if servers is None and observer.status().errors:
+            ctx.exit(1)
+
+
+@contextmanager
+def _terminated(stop: threading.Event) -> Iterator[None]:
+    """Stop at SIGTERM, as containers are stopped."""
+
+    def end(_: int, __: FrameType | None) -> None:
+        stop.set()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _observer(options: dict[str, Any]) -> "Observer":
+    from quorate.watch import Observer, WatchLimits
+
+    limits = WatchLimits(
+        stuck_ms=round(options["stuck_after"] * 1000),
+        lag_ms=None if options["lag_limit"] is None else round(options["lag_limit"] * 1000),
+    )
+    common: dict[str, Any] = {
+        "state": options["state"],
+        "limits": limits,
+        "keep_bytes": options["keep_size"],
+        "outputs": _outputs(options),
+    }
+    if options["bootstrap_servers"] is None:
+        return Observer.of_files(*options["sources"], topology=options["topology"], **common)
+    return Observer(
+        options["bootstrap_servers"],
+        interval_s=options["interval"],
+        keep_ms=round(options["keep"] * 1000),
+        connect_timeout_ms=options["connect_timeout_ms"],
+        **common,
+        **connection_config(options),
+    )
+
+
+def _outputs(options: dict[str, Any]) -> "list[Output]":
+    from quorate.watch import EventLines, EventLog, Webhook
+
+    found: list[Output] = []
+    if options["as_json"]:
+        found.append(EventLines(sys.stdout))
+    elif not options["quiet"]:
+        found.append(EventLog(_echo))
+    headers = {}
+    for text in options["headers"]:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():
+            raise UserError(f"--webhook-header {text}: is not NAME: VALUE")
+        headers[name.strip()] = value.strip()
+    return [*found, *(Webhook(url, headers=headers) for url in options["webhooks"])]
+
+
+def _echo(event: "WatchEvent", line: str) -> None:
+    from quorate.codecs.printable import time_text
+
+    click.echo(f"{time_text(event.at_ms)}  {line}")
+
+
+@contextmanager
+def _serving(observer: "Observer", options: dict[str, Any]) -> Iterator[str]:
+    host, port = _address(options["http"])
+    try:
+        web, metrics_of = (import_module(f"quorate.watch.{name}") for name in ("web", "metrics"))
+    except ModuleNotFoundError as error:
+        raise UserError(f"--http needs the package {error.name}", "install it: pip install 'quorate[watch]'") from None
+    access = web.WebAccess(
+        token=_token(options["token_file"]),
+        proxy_header=options["proxy_header"],
+        proxies=options["proxies"],
+        hosts=options["hosts"],
+    )
+    metrics = metrics_of.MetricsOptions(
+        groups=options["metrics_groups"], limit=options["metrics_limit"], detail=options["metrics_detail"]
+    )
+    try:
+        serving: Any = web.serve(observer, host, port, access=access, metrics=metrics)
+        found = serving.__enter__()
+    except OSError as error:
+        raise UserError(
+            f"--http {options['http']}: cannot listen: {error.strerror or error}",
+            "choose another port, or a free one: HOST:0",
+        ) from None
+    try:
+        yield found.url
+    finally:
+        serving.__exit__(None, None, None)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not (port.isascii() and port.isdigit() and int(port) < 65_536):
+        raise UserError(f"--http {text}: is not HOST:PORT", "write an address such as 127.0.0.1:8090")
+    return host, int(port)
+
+
+def _token(path: str | None) -> str | None:
+    if path is None:
+        return os.environ.get("QUORATE_WATCH_TOKEN")
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _until_done(observer: "Observer", stop: threading.Event, *, is_live: bool, is_serving: bool) -> None:
+    """Show problems until the signal, or until files are read and no page is served."""
+    known: Sequence[str] = ()
+    is_read = False
+    while not stop.wait(_TURN_S):
+        now = observer.problems()
+        for sentence in now:
+            if sentence not in known:
+                note(sentence)
+        known = now
+        if not is_read and observer.is_caught_up:
+            is_read = True
+            status = observer.status()
+            note(f"{status.records:,} records read; " + ("watching" if is_live else "all files are read"))
+            if not is_live and not is_serving:
+                return
+
+
+_TURN_S = 0.2

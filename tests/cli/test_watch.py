@@ -1,0 +1,69 @@
+"""`quorate watch`: its output, its errors and its exit status."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+LOGS = CAPTURES / "upgrade-4.0-to-4.3-and-back"
+
+
+def test_events_of_files_are_lines(quorate: Callable) -> None:
+    done = quorate("watch", LOGS)
+    assert done.status == 0, done.err
+    wanted = "2026-11-21 08:00:09.343  rebalance-began bill-orders: rebalance to epoch 4 began: "
+    assert wanted + "the number of partitions of orders changed\n" in done.out
+    assert "all files are read" in done.err
+
+
+def test_events_of_files_as_json_are_kept_and_not_repeated(quorate: Callable, tmp_path: Path) -> None:
+    first = quorate("watch", LOGS, "--json", "--state", tmp_path)
+    rows = [json.loads(line) for line in first.out.splitlines()]
+    assert [row["id"] for row in rows] == list(range(1, len(rows) + 1))
+    (moved,) = [
+        row for row in rows if (row["group_id"], row["epoch"], row["kind"]) == ("bill-orders", 4, "rebalance-ended")
+    ]
+    assert moved["cause"]["name"] == "partitions-changed"
+    assert moved["cause"]["topics"] == ["orders"]
+    assert len(moved["moved"]) == 5
+    second = quorate("watch", LOGS, "--json", "--state", tmp_path)
+    assert (second.status, second.out) == (0, "")
+
+
+def test_a_damaged_log_is_reported_and_the_rest_is_read(quorate: Callable, tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    (source,) = sorted((LOGS / "__consumer_offsets-1").glob("*.log"))[-1:]
+    data = bytearray(source.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    (folder / source.name).write_bytes(data)
+    done = quorate("watch", tmp_path)
+    assert done.status == 1
+    assert "skipped:" in done.err
+    assert "bill-orders" in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to read"),
+        (("-b", "h:1", LOGS), "not both"),
+        ((LOGS, "--keep", "soon"), "is not a duration"),
+        ((LOGS, "--keep-size", "big"), "is not a size"),
+        ((LOGS, "--webhook", "ftp://x"), "is not an address"),
+        ((LOGS, "--webhook-header", "A: b"), "needs --webhook"),
+        ((LOGS, "--webhook", "http://127.0.0.1:9/", "--webhook-header", "A"), "is not NAME: VALUE"),
+        ((LOGS, "--token-file", "x"), "needs --http"),
+        ((LOGS, "--http", "nowhere"), "is not HOST:PORT"),
+        (("-b", "127.0.0.1:1", "--connect-timeout-ms", "300"), "nothing listens on this port"),
+        (("-b", "h:1", "--topology", "x"), "--topology is for a SOURCE"),
+        (("missing",), "missing"),
+    ],
+)
+def test_the_command_names_what_is_wrong(quorate: Callable, arguments: tuple[object, ...], message: str) -> None:
+    done = quorate("watch", *arguments)
+    assert done.status == 1
+    assert message in done.err
+    assert "Traceback" not in done.err
