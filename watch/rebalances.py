@@ -6,6 +6,7 @@ or when a higher epoch supersedes it. Where records come from, and how events ar
 part of this module.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,12 +34,14 @@ from quorate.watch.causes import (
     AssignorChanged,
     CooperativeStep,
     CoordinatorMoved,
+    MemberMoved,
     MemberTimedOut,
     PartitionsChanged,
     Rejoined,
     StaticBounce,
     TopicsChanged,
     UnknownCause,
+    Upgraded,
     causes_of,
     fact_from_json,
 )
@@ -59,6 +62,10 @@ class TopicFacts(Protocol):
 
     def racks(self, partition: Partition) -> tuple[str | None, ...] | None:
         """Return the racks of a partition's replicas, the leader's first; `None` if unknown."""
+        ...
+
+    def passed(self, group_id: str) -> None:
+        """Note a rebalance of the group, which earlier changes do not cause again."""
         ...
 
     def change(self, group_id: str, topics: Collection[str]) -> TopicsChanged | None:
@@ -333,6 +340,11 @@ class GroupTracker:
     def _refined(self, cause: Fact, event: Event, before: GroupView | None, view: GroupView) -> Fact:
         if type(cause) is MemberLeft:
             return self._timed_out(cause, event.timestamp_ms, before) or cause
+        if isinstance(cause, MemberMoved | UnknownCause) and len(tied := _tied_assignors(view)) > 1:
+            # Neither changes the epoch. Kafka 4.4 may choose another one of equally preferred ones.
+            return AssignorChanged(before=tied[0], after=tied[1])
+        if isinstance(cause, Upgraded) and cause.what == "brokers" and not _is_upgrade(before, view):
+            cause = TopicsChanged()
         if type(cause) is TopicsChanged:
             return (
                 self._topics.change(self.group_id, view.topics or ())
@@ -347,7 +359,7 @@ class GroupTracker:
             return None
         session_ms, rebalance_ms = self._members.timeouts(self.group_id, left.member_id)
         since = self._revoking.get(left.member_id)
-        if since is not None and rebalance_ms is not None and 0 <= at_ms - since - rebalance_ms < _SLACK_MS:
+        if since is not None and rebalance_ms is not None and -_EARLY_MS <= at_ms - since - rebalance_ms < _SLACK_MS:
             return MemberTimedOut(
                 member_id=left.member_id, instance_id=left.instance_id, timer="rebalance", silent_ms=at_ms - since
             )
@@ -404,6 +416,7 @@ class GroupTracker:
         why = "; ".join(cause.sentence(labels) for cause in causes[:4])
         began_ms = event.timestamp_ms
         if view.kind is GroupKind.CLASSIC:
+            self._topics.passed(self.group_id)
             began_ms = self._members.began_ms(self.group_id, began_ms)
         self._open = _Open(view.epoch, began_ms, tuple(causes), cross_rack=cross_rack_share(before, self._topics))
         self._note_moves(event.facts)
@@ -504,12 +517,31 @@ class GroupTracker:
         return len(times) - now + 1 >= self._limits.flapping_joins
 
 
+_EARLY_MS = 500
+"""A record is written after the timer was started, by so much at most."""
+
 _SLACK_MS = 10_000
 """A timeout is noticed within this time, and an automatic commit is at most 5 s old."""
 
 
 def _moves(facts: Iterable[Fact]) -> list[Move]:
     return [move for fact in facts if isinstance(fact, TargetChanged) for move in fact.moves]
+
+
+def _is_upgrade(before: GroupView | None, view: GroupView) -> bool:
+    """Return whether brokers of another release explain that a hash appeared or disappeared.
+
+    Brokers before Kafka 4.1 write a record of type 4 instead, which later ones delete. Without one,
+    none of the subscribed topics existed.
+    """
+    return before is None or before.has_topic_record or view.has_topic_record
+
+
+def _tied_assignors(view: GroupView) -> list[str]:
+    """Return the server-side assignors that equally many members prefer, if several do."""
+    votes = Counter(member.assignor for member in view.members.values() if member.assignor)
+    most = max(votes.values(), default=0)
+    return sorted(name for name, count in votes.items() if count == most)
 
 
 def _is_strong(cause: Fact) -> bool:

@@ -74,6 +74,11 @@ class KnownTopics:
         racks = topology.topics[index].racks
         return tuple(racks[number - int(topology.first[index])]) if number >= 0 and racks else None
 
+    def passed(self, group_id: str) -> None:
+        """See `TopicFacts`."""
+        with self._lock:
+            self._seen[group_id] = self._count
+
     def change(self, group_id: str, topics: Collection[str]) -> TopicsChanged | None:
         """See `TopicFacts`. Reads the metadata again."""
         self.refresh()
