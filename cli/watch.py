@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -49,32 +48,24 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-class _Duration(click.ParamType):
-    """A duration such as 30s, 5m, 12h or 7d. Values are seconds."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", str(value).strip().lower())
-        if found is None or not float(found[1]):
-            self.fail(f"{value!r} is not a duration such as 30s, 5m, 12h or 7d", param, ctx)
-        return float(found[1]) * _UNITS[found[2]]
+def _duration(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+    """Return a duration such as 30s, 5m, 12h or 7d in seconds."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", value.strip().lower())
+    if found is None or not float(found[1]):
+        raise click.BadParameter(f"{value!r} is not a duration such as 30s, 5m, 12h or 7d")
+    return float(found[1]) * _UNITS[found[2]]
 
 
-class _Size(click.ParamType):
-    """A size such as 500M or 2G. Values are bytes."""
-
-    name = "size"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = re.fullmatch(r"(\d+)\s*([kmg]?)b?", str(value).strip().lower())
-        if found is None or not int(found[1]):
-            self.fail(f"{value!r} is not a size such as 500M or 2G", param, ctx)
-        return int(found[1]) * _SIZES[found[2]]
+def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
+    """Return a size such as 500M or 2G in bytes."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+)\s*([kmg]?)b?", value.strip().lower())
+    if found is None or not int(found[1]):
+        raise click.BadParameter(f"{value!r} is not a size such as 500M or 2G")
+    return int(found[1]) * _SIZES[found[2]]
 
 
 @click.command(cls=WithConnection, help=HELP)
@@ -82,11 +73,32 @@ class _Size(click.ParamType):
 @servers_option("Watch this cluster.")
 @click.option("--http", metavar="HOST:PORT", help="Serve the page, its API and /metrics. Port 0 is a free one.")
 @click.option("--state", type=click.Path(file_okay=False), metavar="DIR", help="Keep history here, and resume from it.")
-@click.option("--interval", type=_Duration(), default="10s", show_default=True, help="Time between samples of lags.")
-@click.option("--keep", type=_Duration(), default="7d", show_default=True, help="Age of history that is kept.")
-@click.option("--keep-size", type=_Size(), metavar="SIZE", help="Size of history that is kept, such as 500M.")
-@click.option("--lag-limit", type=_Duration(), help="Report groups whose lag in time is over it.")
-@click.option("--stuck-after", type=_Duration(), default="5m", show_default=True, help="Report longer rebalances.")
+@click.option(
+    "--interval",
+    callback=_duration,
+    metavar="DURATION",
+    default="10s",
+    show_default=True,
+    help="Time between samples of lags.",
+)
+@click.option(
+    "--keep",
+    callback=_duration,
+    metavar="DURATION",
+    default="7d",
+    show_default=True,
+    help="Age of history that is kept.",
+)
+@click.option("--keep-size", callback=_size, metavar="SIZE", help="Size of history that is kept, such as 500M.")
+@click.option("--lag-limit", callback=_duration, metavar="DURATION", help="Report groups whose lag in time is over it.")
+@click.option(
+    "--stuck-after",
+    callback=_duration,
+    metavar="DURATION",
+    default="5m",
+    show_default=True,
+    help="Report longer rebalances.",
+)
 @click.option("--webhook", "webhooks", multiple=True, metavar="URL", help="Post each new event. May be repeated.")
 @click.option("--webhook-header", "headers", multiple=True, metavar="NAME: VALUE", help="Header of these requests.")
 @click.option("--topology", metavar="FILE", help="With a SOURCE: file of topics with their partitions, racks and ids.")
@@ -195,20 +207,21 @@ def _echo(event: "WatchEvent", line: str) -> None:
 def _serving(observer: "Observer", options: dict[str, Any]) -> Iterator[str]:
     host, port = _address(options["http"])
     try:
-        web, metrics_of = (import_module(f"quorate.watch.{name}") for name in ("web", "metrics"))
+        from quorate.watch.metrics import MetricsOptions
+        from quorate.watch.web import WebAccess, serve
     except ModuleNotFoundError as error:
         raise UserError(f"--http needs the package {error.name}", "install it: pip install 'quorate[watch]'") from None
-    access = web.WebAccess(
+    access = WebAccess(
         token=_token(options["token_file"]),
         proxy_header=options["proxy_header"],
         proxies=options["proxies"],
         hosts=options["hosts"],
     )
-    metrics = metrics_of.MetricsOptions(
+    metrics = MetricsOptions(
         groups=options["metrics_groups"], limit=options["metrics_limit"], detail=options["metrics_detail"]
     )
     try:
-        serving: Any = web.serve(observer, host, port, access=access, metrics=metrics)
+        serving = serve(observer, host, port, access=access, metrics=metrics)
         found = serving.__enter__()
     except OSError as error:
         raise UserError(
