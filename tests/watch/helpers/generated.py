@@ -58,15 +58,23 @@ class _Group:
     partitions: int
     phase: float
     steps: list[tuple[int, int]] = field(default_factory=list)  # since when, and which member is away (-1: none)
+    owners: dict[int, list[str | None]] = field(default_factory=dict)  # by the member that is away
 
     def present(self, step: int) -> list[str]:
         away = self.steps[step][1]
         return [member for index, member in enumerate(self.members) if index != away]
 
     def owner(self, step: int, partition: int) -> str | None:
-        present = self.present(step)
-        home = self.members[partition % len(self.members)] if self.members else None
-        return home if home in present else (present[partition % len(present)] if present else None)
+        away = self.steps[step][1]
+        if away not in self.owners:
+            present, members = self.present(step), self.members
+            self.owners[away] = [
+                members[number % len(members)]
+                if members and number % len(members) != away
+                else (present[number % len(present)] if present else None)
+                for number in range(self.partitions)
+            ]
+        return self.owners[away][partition]
 
     def step_at(self, at_ms: int) -> int:
         return bisect_right(self.steps, at_ms, key=lambda step: step[0]) - 1

@@ -34,6 +34,23 @@ export function lastOf() {
   };
 }
 
+/** Runs an action once at a time. Calls while it runs lead to one more run, so that a storm of changes costs no more. */
+export function oneAtATime(action) {
+  let running;
+  let again = false;
+  const run = async () => {
+    do {
+      again = false;
+      await action();
+    } while (again);
+  };
+  return () => {
+    if (running) again = true;
+    else running = run().finally(() => (running = undefined));
+    return running;
+  };
+}
+
 export async function logIn(token) {
   const response = await fetch("login", { headers: { Authorization: `Bearer ${token}` } });
   if (response.ok) return undefined;

@@ -1,6 +1,6 @@
 // One group, now or at a moment: its owners, lag and events over time, its members and partitions, and the difference between two moments.
 
-import { get, lastOf, Refused } from "./api.js";
+import { get, lastOf, oneAtATime, Refused } from "./api.js";
 import { LagChart } from "./charts.js";
 import { h, named, setAttribute, setText } from "./dom.js";
 import { EventList } from "./events.js";
@@ -163,6 +163,8 @@ export class GroupView {
     );
     this.loadGroup = lastOf();
     this.loadDifference = lastOf();
+    this.reloadGroup = oneAtATime(() => this.#loadGroup());
+    this.reloadCharts = oneAtATime(() => this.#loadCharts());
     this.list = [];
     this.limit = MORE;
   }
@@ -181,14 +183,15 @@ export class GroupView {
     setAttribute(this.node.querySelector(".back"), "href", address({ group: undefined, view: "groups", from: undefined }));
     const mine = what.has("events") && store.events.some((event) => event.group_id === this.id && event.id > (this.seen ?? -1));
     const work = [];
-    if (mine || this.#windowChanged()) work.push(this.#loadCharts());
+    if (mine) this.#addEvents();
+    if (mine || this.#windowChanged()) work.push(this.reloadCharts());
     else if (state.at === undefined && performance.now() - this.movedAt > REFRESH_MS) work.push(this.#moveCharts());
     const live = state.at === undefined;
     const summary = store.groups.get(this.id);
     if (state.at !== this.at || !this.group || (live && (mine || (what.has("groups") && summary !== this.summary)))) {
       this.at = state.at;
       this.summary = summary;
-      work.push(this.#loadGroup());
+      work.push(live ? this.reloadGroup() : this.#loadGroup());
     }
     if (what.has("state") || mine) work.push(this.#compare());
     this.#mark();
@@ -279,6 +282,7 @@ export class GroupView {
     this.loadedAt = this.movedAt = performance.now();
     const about = { id: this.id, from_ms: from, to_ms: to };
     const request = (this.request = (this.request ?? 0) + 1);
+    const known = this.seen ?? -1;
     const [owned, lag, happened] = await Promise.all([
       get("ownership", about),
       get("lag", { ...about, points: 300 }),
@@ -289,7 +293,7 @@ export class GroupView {
     this.note.hidden = !owned.left_out;
     setText(this.note, `${number(owned.left_out)} changes of owners are left out: choose a shorter window.`);
     this.lag.set(lag.samples, from, to);
-    this.list = happened.events;
+    this.list = [...this.list.filter((event) => event.id > known && !happened.events.some((one) => one.id === event.id)), ...happened.events];
     this.seen = Math.max(this.seen ?? -1, ...this.list.map((event) => event.id), ...store.events.filter((event) => event.group_id === this.id).map((event) => event.id));
     this.times = this.list.map((event) => event.at_ms).reverse();
     this.#showEvents();
@@ -306,6 +310,16 @@ export class GroupView {
     this.timeline.move(from, to);
     this.lag.set(lag.samples, from, to);
     this.#mark();
+  }
+
+  /** Shows events of the stream at once; what they changed is requested after that. */
+  #addEvents() {
+    const added = store.events.filter((event) => event.group_id === this.id && event.id > (this.seen ?? -1) && event.at_ms >= range.from);
+    if (!this.loaded || !added.length) return;
+    this.seen = added.at(-1).id;
+    this.list = [...added.reverse(), ...this.list];
+    this.times = this.list.map((event) => event.at_ms).reverse();
+    this.#showEvents();
   }
 
   #showEvents() {

@@ -67,10 +67,12 @@ export class Timebar {
       this.windows,
       this.compare,
     );
-    const moved = perFrame(() => change({ at: Math.round(Number(this.slider.value)) }, { replace: true }));
+    // The value is kept: before the next frame, a change of groups may set the slider to the moment that is shown.
+    const moved = perFrame(() => change({ at: this.wanted }, { replace: true }));
     this.slider.addEventListener("input", () => {
+      this.wanted = Math.round(Number(this.slider.value));
       if (this.dragging) moved();
-      else change({ at: Math.round(Number(this.slider.value)) }); // one entry of the browser's history for each drag
+      else change({ at: this.wanted }); // one entry of the browser's history for each drag
       this.dragging = true;
     });
     this.slider.addEventListener("change", () => {
