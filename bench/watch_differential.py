@@ -6,7 +6,6 @@ disagreements; the exit status is 1 if there are any.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -16,7 +15,7 @@ from random import Random
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import Report, first_seed
 
 from tests.coordinator.classic_scripts import ClassicHistory
 from tests.coordinator.consumer_scripts import History
@@ -34,20 +33,17 @@ SHOWN = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--histories", type=int, default=500, help="number of histories, of all kinds together")
     parser.add_argument("--seed", type=int, help="the first seed")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--smoke", action="store_true", help=SMOKE)
-    options = parser.parse_args()
+    report = Report("Rebalances that the observer reports as Kafka's log", __doc__ or "", parser)
     if (reason := missing_reason()) is not None:
         sys.exit(reason)
-    histories = 4 if options.smoke else options.histories
-    seed = first_seed(options, 4)
+    histories = report.pick(report.options.histories, quick=40, smoke=4)
+    seed = first_seed(report.options, 4)
     os.environ["ORACLE_LOG"] = "info"
     began = time.monotonic()
-    judged = dict.fromkeys(KINDS, 0)
-    unknown = dict.fromkeys(KINDS, 0)
+    judged, unknown = (dict.fromkeys(KINDS, 0) for _ in range(2))
     bad: list[str] = []
     with Oracle() as oracle:
         for number in range(histories):
@@ -62,16 +58,12 @@ def main() -> None:
                 bad.append(note)
                 if len(bad) <= SHOWN:
                     print(note, duel.found[0], sep="\n", file=sys.stderr)
-    took = time.monotonic() - began
     for kind in KINDS:
-        row = {"case": kind, "judged": judged[kind], "unknown": unknown[kind]}
-        print(
-            json.dumps(row)
-            if options.json
-            else f"{kind}: {judged[kind]:,} rebalances, {unknown[kind]:,} without a cause"
-        )
-    if not options.json:
-        print(f"{histories:,} histories from seed {seed}, {len(bad):,} with disagreements, {took:.0f} s")
+        report.rate(kind, judged[kind], None, "", "rebalances", without_cause=unknown[kind])
+    report.finish()
+    took = time.monotonic() - began
+    said = f"{histories:,} histories from seed {seed}, {len(bad):,} with disagreements, {took:.0f} s"
+    print(said, file=sys.stderr)
     sys.exit(1 if bad else 0)
 
 

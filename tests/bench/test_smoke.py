@@ -32,6 +32,7 @@ NEEDS = {
     "storage_damage": (),
     "verify": (),
     "verify_clients": (),
+    "watch": (),
     "watch_page": pytest.mark.skipif(
         find_browser() is None, reason="no browser: scripts/setup-browser installs Chromium"
     ),
