@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.codecs.errors import InputError, QuorateError
-from quorate.codecs.live import poll_live
+from quorate.codecs.live import LivePoll, poll_live
 from quorate.codecs.live_connect import LiveError, explain_error, where_text
 from quorate.codecs.log.raw import RawBlock
 from quorate.watch.collector import Collector
@@ -163,7 +163,6 @@ class LogThread:
                 self._problems.set(self.topic, f"{self.topic}: {error}")
             except Exception as error:  # noqa: BLE001  # kafka-python raises what it meets
                 self._problems.set(self.topic, f"{self.topic}: {type(error).__name__}: {explain_error(error)}")
-                self._collector.reload()
             self._stop.wait(RETRY_S)
 
     def _follow(self) -> None:
@@ -178,20 +177,27 @@ class LogThread:
         with closing(polls):
             for poll in polls:
                 self._problems.clear(self.topic)
-                newest_ms = -1
-                for number, records in poll.records.items():
-                    if not records:
-                        continue
-                    if records[0].offset < self._collector.next_offsets(self.topic).get(number, 0):
-                        self._collector.start_again(self.topic, number)
-                    self._collector.take(block_of(records, self.topic, number), leader_epochs(records))
-                    newest_ms = max(newest_ms, records[-1].timestamp)
-                now_ms = time.time_ns() // 1_000_000
-                self.late_ms = max(0, now_ms - newest_ms) if newest_ms >= 0 else 0
-                self._collector.flush(now_ms, is_live=True)
+                try:
+                    self._take(poll)
+                except BaseException:
+                    self._collector.reload()  # so that nothing is half taken
+                    raise
                 self.caught_up |= poll.caught_up
                 if self._stop.is_set():
                     return
+
+    def _take(self, poll: LivePoll) -> None:
+        newest_ms = -1
+        for number, records in poll.records.items():
+            if not records:
+                continue
+            if records[0].offset < self._collector.next_offsets(self.topic).get(number, 0):
+                self._collector.start_again(self.topic, number)
+            self._collector.take(block_of(records, self.topic, number), leader_epochs(records))
+            newest_ms = max(newest_ms, records[-1].timestamp)
+        now_ms = time.time_ns() // 1_000_000
+        self.late_ms = max(0, now_ms - newest_ms) if newest_ms >= 0 else 0
+        self._collector.flush(now_ms, is_live=True)
 
     def _notice(self, text: str) -> None:
         if "connected again" in text:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from quorate.assignors import Topic, Topology
@@ -80,8 +81,9 @@ class KnownTopics:
             self._seen[group_id] = self._count
 
     def change(self, group_id: str, topics: Collection[str]) -> TopicsChanged | None:
-        """See `TopicFacts`. Reads the metadata again."""
-        self.refresh()
+        """See `TopicFacts`. Reads the metadata again, if the cluster can be reached."""
+        with suppress(Exception):  # the cause is less exact then; the sampler reports the problem
+            self.refresh()
         with self._lock:
             since, self._seen[group_id] = self._seen.get(group_id, 0), self._count
             oldest = time.monotonic() - _RECENT_S
