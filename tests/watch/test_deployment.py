@@ -10,6 +10,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from quorate.cli.watch import watch
 from quorate.watch.metrics import Metrics, MetricsOptions
 from tests.watch.helpers.generated import GeneratedWatch
 
@@ -17,6 +18,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docker" / "watch"
 DASHBOARD = json.loads((FOLDER / "grafana" / "dashboards" / "quorate-watch.json").read_text())
 ALERTS = yaml.safe_load((FOLDER / "alerts.yml").read_text())
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
+COMMAND = COMPOSE["services"]["watch"]["command"]
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 
 
@@ -91,6 +93,13 @@ def test_each_alert_has_a_severity_and_a_summary(labels):
         assert set(re.findall(r"\$labels\.(\w+)", json.dumps(rule))) <= known
 
 
+def test_the_compose_file_passes_options_that_exist():
+    """No file is read, and nothing is started."""
+    command = [part.partition(":-")[2].rstrip("}") if part.startswith("$") else part for part in COMMAND]
+    given = watch.make_context("watch", command).params
+    assert (given["http"], given["state"], given["token_file"]) == ("0.0.0.0:8090", "/data", "/run/secrets/token")
+
+
 def test_the_compose_file_mounts_what_exists():
     for name, service in COMPOSE["services"].items():
         for volume in service.get("volumes", ()):
@@ -105,4 +114,4 @@ def test_the_compose_file_mounts_what_exists():
     assert prometheus["rule_files"] == ["alerts.yml"]
     path = job["authorization"]["credentials_file"]
     assert path.removeprefix("/run/secrets/") in COMPOSE["secrets"]
-    assert path in COMPOSE["services"]["watch"]["command"]
+    assert path in COMMAND

@@ -6,6 +6,7 @@ file, because playwright's loop occupies the thread until its browser is closed.
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -441,3 +442,16 @@ def test_a_group_of_a_cluster_is_shown_from_its_first_member_on(opened):
             page.get_by_role("link", name="Upgrade").click()
             expect(page.get_by_text(re.compile("findings|No group is affected"))).to_be_visible()
             page.close()
+
+
+def test_a_copy_of_logs_is_shown_at_the_time_at_which_it_ends(opened):
+    logs = Path(__file__).parents[3] / "cli" / "demo" / "data" / "kafka-logs"
+    with Observer.of_files(logs) as observer, serve(observer, port=0) as serving:
+        observer.wait_until_caught_up()
+        page = opened("?group=bill-orders", url=serving.url)
+        expect(page.get_by_text("From files")).to_be_visible()
+        events = observer.events(group_id="bill-orders")
+        expect(page.locator(".events li")).to_have_count(len(events))
+        page.get_by_role("button", name="Event before").click()
+        expect(page.locator(f"[data-at='{events[0].at_ms}']")).to_be_visible()
+        page.close()

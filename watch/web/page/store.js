@@ -26,9 +26,11 @@ export function onStore(listener) {
   return () => listeners.delete(listener);
 }
 
-/** The server's time. */
+let latest = 0; // time of the last event
+
+/** The server's time; of files, the time of the last event, where they end. */
 export function now() {
-  return Date.now() + skew;
+  return store.status?.mode === "files" && latest ? latest + 1000 : Date.now() + skew;
 }
 
 export const handlers = {
@@ -54,6 +56,7 @@ export const handlers = {
   },
   events(events) {
     if (!events.length) return;
+    latest = Math.max(latest, ...events.map((event) => event.at_ms));
     const last = store.events.at(-1)?.id ?? -1;
     store.events.push(...events.filter((event) => event.id > last));
     store.events.splice(0, store.events.length - MOST_EVENTS);

@@ -18,12 +18,17 @@ const DEFAULT = 60 * 60_000;
 /** The window of time that charts and the slider show. */
 export const range = { from: 0, to: 1 };
 
+/** The chosen width; of files, which may be old, all of it unless one is chosen. */
+function chosenWidth() {
+  return state.window ?? (store.status?.mode === "files" ? 0 : DEFAULT);
+}
+
 let frozen; // the end of the window, while a moment of it is shown
 
 export function updateRange() {
   const present = now();
   const since = store.status?.since_ms ?? present - DEFAULT;
-  const wanted = state.window ?? DEFAULT;
+  const wanted = chosenWidth();
   const width = Math.max(1000, wanted === 0 ? present - since : Math.min(wanted, present - since));
   const { at } = state;
   if (at === undefined) frozen = undefined;
@@ -129,7 +134,7 @@ export class Timebar {
     setAttribute(this.text, "title", at === undefined ? "" : `${moment(at)}, ${utc(at)}`);
     if (at !== undefined) setAttribute(this.text, "datetime", utc(at));
     this.node.classList.toggle("past", at !== undefined);
-    this.windows.value = String(state.window ?? DEFAULT);
+    this.windows.value = String(chosenWidth());
     this.compare.hidden = state.view !== "group";
     setText(this.compare, state.from === undefined ? "Compare" : "End comparison");
     setAttribute(this.compare, "title", state.from === undefined ? "Mark this moment, then move the slider" : `Compared with ${moment(state.from)}`);
