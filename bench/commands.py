@@ -18,7 +18,7 @@ sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard
 from _report import Report
 from _year import Year, write_year
 
-BYTES_PER_RECORD = 105
+BYTES_PER_RECORD = 91
 """Of a generated log, about."""
 
 
