@@ -33,6 +33,7 @@ def consumer(cluster: Cluster, topic: str, group: str, **config: object) -> Iter
         group_id=group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
+        metadata_max_age_ms=1_000,  # a member that joins before it knows the topic gets no partitions
         **config,
     )
     try:
