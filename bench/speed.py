@@ -75,7 +75,7 @@ def versions() -> str:
 def run(bench: str, options: Sequence[str], kept: Path) -> Measured | None:
     """Run a benchmark and keep its cases; `None` if it fails."""
     print(f"== {bench}", file=sys.stderr, flush=True)
-    at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC; {machine()}; {versions()}"
+    at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC{''.join(f', {one}' for one in options)}; {machine()}; {versions()}"
     command = [sys.executable, str(ROOT / "bench" / f"{bench}.py"), "--json", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
