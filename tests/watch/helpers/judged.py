@@ -231,6 +231,8 @@ class JudgedDuel(NamedDuel):
             hints = hints - {MemberJoined} | self._changed[group] | images
         if StaticBounce in hints:  # with another subscription
             hints = hints | self._changed[group]
+        if hints & {StaticBounce, RegexResolved}:  # the hash is computed again, too
+            hints = hints | images
         return hints or self._changed[group] | images or {UnknownCause}
 
     def _note_request(self, fields: Json, kafka: Json) -> None:
