@@ -62,14 +62,14 @@ def throughput(create: Callable[[str], Any], messages: int) -> float:
 
 
 @contextmanager
-def sending(address: str, topic: str, partitions: int) -> Iterator[None]:
-    """Send a message to one of `EVERY` partitions every `INTERVAL_S`."""
+def sending(address: str, topic: str, partitions: range) -> Iterator[None]:
+    """Send a message to each partition every `INTERVAL_S`."""
     producer, ending = Producer({"bootstrap.servers": address, "linger.ms": 5}), threading.Event()
 
     def send() -> None:
         due = time.monotonic()
         while not ending.is_set():
-            for number in range(0, partitions, EVERY):
+            for number in partitions:
                 producer.produce(topic, b"x" * 100, partition=number)
             producer.poll(0)
             due += INTERVAL_S
@@ -107,7 +107,8 @@ def gaps(
     partitions that stay with their owner count.
     `quiet_s`: the time between the two joins, in seconds.
     """
-    with Members(client, address, topic, str(uuid4()), [*sizes, 1]) as members, sending(address, topic, partitions):
+    sent = range(0, partitions, EVERY if partitions > 20 else 1)
+    with Members(client, address, topic, str(uuid4()), [*sizes, 1]) as members, sending(address, topic, sent):
         started = time.perf_counter()
         for number in range(len(sizes)):
             members.start(number)
@@ -120,7 +121,7 @@ def gaps(
         settled = time.monotonic()
         time.sleep(0.5 + INTERVAL_S)
         arrivals, until = members.arrivals(), time.monotonic()
-    stay = [one for one in range(0, partitions, EVERY) if after[one] == before[one]]
+    stay = [one for one in sent if after[one] == before[one]]
     if not stay:
         raise SystemExit(f"error: {client}: no partition stayed with its owner")
     return (
@@ -154,7 +155,8 @@ def main() -> None:
     with embedded(**report.pick({}, quick=often, smoke=often)) as server:
         address, shared, wide = server.address, "shared", "wide"
         with closing(kafka.admin.KafkaAdminClient(bootstrap_servers=address)) as admin:
-            topics = {TOPIC: PARTITIONS, shared: sum(sizes) * 6 // 5 + 1, wide: sum(crowd) or 1}
+            # With eight, some stay with their owner whatever the order of two members and a third.
+            topics = {TOPIC: PARTITIONS, shared: max(8, sum(sizes) * 6 // 5 + 1), wide: sum(crowd) or 1}
             admin.create_topics([kafka.admin.NewTopic(name, size, 1) for name, size in topics.items()])
         produce(address, messages)
         every = clients(address, TOPIC)
