@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import pytest
 
 from quorate.cluster.waiting import wait_for
+from quorate.codecs.releases import KafkaVersion
 from quorate.integration import Cluster
 from tests.integration.clients import SESSION_MS, Crowd, check, check_overlaps
 from tests.integration.groups import Load, all_of, group_state
@@ -112,7 +113,9 @@ def test_brokers_that_are_killed_and_a_rack_that_changes(kafka_cluster: Cluster,
         before = group_state(kafka_cluster, group_id).epoch
         kafka_cluster.start_broker(coordinator, rack="elsewhere")
         try:
-            wait_for("a new epoch", lambda: group_state(kafka_cluster, group_id).epoch > before, LIMIT_MS)
+            # Racks are in the metadata hash (KIP-1101, Kafka 4.1); the records of 4.0 have none.
+            if KafkaVersion.parse(kafka_cluster.brokers[0].version) >= KafkaVersion(4, 1):
+                wait_for("a new epoch", lambda: group_state(kafka_cluster, group_id).epoch > before, LIMIT_MS)
             crowd.settle(everything)
             crowd.stop("d")
             crowd.start("d", client_rack="elsewhere")
