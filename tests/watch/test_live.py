@@ -9,6 +9,7 @@ from quorate.cluster import EmbeddedCluster
 from quorate.codecs.errors import QuorateError
 from quorate.watch import EventKind, MemberJoined, Observer, rebalance
 from quorate.watch.store import WatchStore
+from tests.integration.test_watch import LIMIT_S, assigned
 
 
 @pytest.fixture(scope="module")
@@ -20,8 +21,7 @@ def kafka() -> Iterator[EmbeddedCluster]:
 
 def join_and_leave(kafka: EmbeddedCluster, group_id: str) -> None:
     with KafkaConsumer("orders", bootstrap_servers=kafka.bootstrap_servers, group_id=group_id) as one:
-        while not one.assignment():
-            one.poll(timeout_ms=50)
+        assigned(one, "orders")
 
 
 def test_an_error_in_the_store_loses_no_event(kafka, monkeypatch):
@@ -36,7 +36,7 @@ def test_an_error_in_the_store_loses_no_event(kafka, monkeypatch):
     monkeypatch.setattr(WatchStore, "put_event", fail_twice)
     with Observer(kafka.bootstrap_servers, interval_s=600) as observer:
         join_and_leave(kafka, "full-disk")
-        observer.wait_for(rebalance(group="full-disk", cause=MemberJoined))
+        observer.wait_for(rebalance(group="full-disk", cause=MemberJoined), LIMIT_S)
         assert failures == [0]
         began = observer.events(group_id="full-disk", kinds=[EventKind.REBALANCE_BEGAN], newest_first=False)
         assert [one.epoch for one in began] == list(range(1, len(began) + 1))
@@ -45,9 +45,9 @@ def test_an_error_in_the_store_loses_no_event(kafka, monkeypatch):
 def test_a_restarted_broker_is_followed_further(kafka):
     with Observer(kafka.bootstrap_servers, interval_s=600) as observer:
         join_and_leave(kafka, "before")
-        observer.wait_for(rebalance(group="before", cause=MemberJoined))
+        observer.wait_for(rebalance(group="before", cause=MemberJoined), LIMIT_S)
         broker = kafka.brokers[0].id
         kafka.stop_broker(broker)
         kafka.start_broker(broker)
         join_and_leave(kafka, "after")
-        observer.wait_for(rebalance(group="after", cause=MemberJoined))
+        observer.wait_for(rebalance(group="after", cause=MemberJoined), LIMIT_S)

@@ -26,7 +26,7 @@ NAME = "orders-fulfilment"
 TOKEN = "a-secret-of-operators"
 MINUTE_MS = 60_000
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=120_000)
 
 Open = Callable[..., Page]
 
@@ -60,7 +60,7 @@ def opened(browser: Browser, server: Serving) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": {"width": 1_280, "height": 900}, "locale": "en-GB"} | options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(120_000)
 
         def note(text: str) -> None:
             if not re.search(expected, text):
