@@ -19,6 +19,7 @@ from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduce
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
 from quorate.codecs.batches.compression import compress
+from quorate.codecs.columnar import record_facts
 from quorate.codecs.log import compaction
 from tests.cluster.conftest import QUICK
 from tests.cluster.helpers.wire import Wire
@@ -30,13 +31,13 @@ def test_a_batch_of_many_records_is_validated_in_a_thread(
 ) -> None:
     """725 bytes with a million records took 7.4 s in the loop and 328 MB (issue 14)."""
     threads: list[int] = []
-    checked = record_checks.record_facts
+    checked = record_facts.record_facts
 
     def checking(*arguments: Any) -> Any:
         threads.append(threading.get_ident())
         return checked(*arguments)
 
-    monkeypatch.setattr(record_checks, "record_facts", checking)
+    monkeypatch.setattr(record_facts, "record_facts", checking)
     config = {"compression.type": "gzip", "max.message.bytes": "100000"}
     cluster.call(lambda: cluster.core.create_topic("t", partitions=1, config=config))
     batch = identical_records(200_000)
