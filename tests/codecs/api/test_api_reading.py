@@ -145,18 +145,20 @@ def test_declaration_without_a_default_is_rejected() -> None:
     class Topic(Message):
         name: String
 
+    @request(api_key=30000, versions=range(0, 1))
+    class ProbeRequest(Message):
+        group_id: String = ""
+        epoch: Int32
+
+    @response(ProbeRequest)
+    class ProbeResponse(Message):
+        topics: Array[Topic] = ()
+
+    # The declaration is checked when it is first read.
     with pytest.raises(TypeError, match=r"ProbeRequest\.epoch has no default"):
-
-        @request(api_key=30000, versions=range(0, 1))
-        class ProbeRequest(Message):
-            group_id: String = ""
-            epoch: Int32
-
+        _ = ProbeRequest.spec
     with pytest.raises(TypeError, match=r"Topic\.name has no default"):
-
-        @response(HeartbeatRequest)
-        class ProbeResponse(Message):
-            topics: Array[Topic] = ()
+        _ = ProbeResponse.spec
 
     with pytest.raises(TypeError, match="Probe: the class name must be that of its API with the suffix Request"):
 
