@@ -293,7 +293,9 @@ export class GroupView {
     this.note.hidden = !owned.left_out;
     setText(this.note, `${number(owned.left_out)} changes of owners are left out: choose a shorter window.`);
     this.lag.set(lag.samples, from, to);
-    this.list = [...this.list.filter((event) => event.id > known && !happened.events.some((one) => one.id === event.id)), ...happened.events];
+    const kept = new Set(happened.events.map((event) => event.id));
+    const newer = this.list.filter((event) => (event.id > known || event.at_ms > to) && !kept.has(event.id));
+    this.list = [...newer, ...happened.events];
     this.seen = Math.max(this.seen ?? -1, ...this.list.map((event) => event.id), ...store.events.filter((event) => event.group_id === this.id).map((event) => event.id));
     this.times = this.list.map((event) => event.at_ms).reverse();
     this.#showEvents();
