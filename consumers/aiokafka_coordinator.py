@@ -507,7 +507,8 @@ class AioCoordinator(OffsetCoordinator):
                 request = await _in_thread(partial(next_step, steps, response))
         except errors.KafkaError as error:
             # The coordinator requests it again, or from another member.
-            log.warning("Assignment for group %s was not installed: %s", self.group_id, error)
+            if not self._closed:  # otherwise the connection was closed meanwhile
+                log.warning("Assignment for group %s was not installed: %s", self.group_id, error)
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:

@@ -399,7 +399,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             while request is not None:
                 request = next_step(steps, self._net.run(send, request))
         except Exception as error:  # noqa: BLE001 - the coordinator requests it again, or from another member
-            log.warning("Assignment for group %s was not installed: %s", self.group_id, error)
+            if not self._closing:  # otherwise the connection was closed meanwhile
+                log.warning("Assignment for group %s was not installed: %s", self.group_id, error)
         finally:
             self._computing = False
 
