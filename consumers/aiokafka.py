@@ -31,6 +31,9 @@ except ImportError as error:
 
 __all__ = ["AIOKafkaConsumer", "GroupError", "SubscriptionPattern"]
 
+_BOOTSTRAP_S = 1.0
+"""How long a cancelled start waits for the response to its first request."""
+
 log = logging.getLogger(__name__)
 
 CLASSIC_ONLY = ("heartbeat_interval_ms", "partition_assignment_strategy", "session_timeout_ms")
@@ -90,7 +93,7 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
             await super().start()
             return
         assert self._fetcher is None, "Did you call `start` twice?"
-        await self._client.bootstrap()
+        await self._bootstrap()
         await self._check_brokers()
         await self._wait_topics()
         if self._subscription.subscribed_pattern:
@@ -182,6 +185,18 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
         if in_group and (own := self._own) is not None:
             own.leave(listener, offsets)
         self._client.set_topics([])
+
+    async def _bootstrap(self) -> None:
+        # aiokafka 0.14 leaves a connection open, which nothing else refers to, if `bootstrap` is
+        # cancelled while it waits for metadata. So it gets a moment to end first.
+        bootstrap = asyncio.ensure_future(self._client.bootstrap())
+        try:
+            await asyncio.shield(bootstrap)
+        except asyncio.CancelledError:
+            await asyncio.wait([bootstrap], timeout=_BOOTSTRAP_S)
+            bootstrap.cancel()
+            await asyncio.wait([bootstrap])
+            raise
 
     async def stop(self, operation: LeaveOperation = LeaveOperation.DEFAULT) -> None:
         """Stop the consumer. `operation`: whether it leaves the group (KIP-1092)."""
