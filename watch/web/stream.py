@@ -1,5 +1,7 @@
 """Server-sent events: what changed, computed once for all pages that are open.
 
+Events are sent before groups are read, which takes longer with thousands of groups.
+
 A page that connects gets all groups, then only those that changed. An event's id is the id of the
 server-sent event, so a browser that reconnects (Last-Event-ID) misses none and repeats none. A page
 that reads too slowly is disconnected, and reconnects.
@@ -111,24 +113,28 @@ class Stream:
     async def _send_changes(self) -> None:
         before = self._snapshot
         assert before is not None  # set for the first page
-        events, after, status = await to_thread.run_sync(self._read, before)
+        events = await to_thread.run_sync(self._events_after, before.last_id)
+        last_id = events[-1].id if events else before.last_id
         if events:
-            self._send(_message("events", events, id_=after.last_id))
-        changed = [group for name, group in after.groups.items() if before.groups.get(name) != group]
-        gone = [name for name in before.groups if name not in after.groups]
+            self._send(_message("events", events, id_=last_id))
+            self._snapshot = _Snapshot(before.groups, last_id)
+        groups, status = await to_thread.run_sync(self._read)
+        changed = [group for name, group in groups.items() if before.groups.get(name) != group]
+        gone = [name for name in before.groups if name not in groups]
         if changed or gone:
             self._send(_message("groups", {"full": False, "groups": changed, "gone": gone}))
         self._send(_message("status", status))
-        self._snapshot = after
+        self._snapshot = _Snapshot(groups, last_id)
 
-    def _read(self, before: _Snapshot) -> tuple[list[WatchEvent], _Snapshot, dict[str, object]]:
+    def _events_after(self, last_id: int) -> list[WatchEvent]:
         events: list[WatchEvent] = []
-        last_id = before.last_id
         while found := self._watched.events(after_id=last_id, newest_first=False, limit=CATCH_UP):
             events += found
             last_id = found[-1].id
-        groups = {group.group_id: group for group in self._watched.groups()}
-        return events, _Snapshot(groups, last_id), self._status()
+        return events
+
+    def _read(self) -> tuple[dict[str, GroupSummary], dict[str, object]]:
+        return {group.group_id: group for group in self._watched.groups()}, self._status()
 
     def _status(self) -> dict[str, object]:
         return status_json(self._watched.status())

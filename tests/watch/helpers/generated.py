@@ -59,6 +59,7 @@ class _Group:
     phase: float
     steps: list[tuple[int, int]] = field(default_factory=list)  # since when, and which member is away (-1: none)
     owners: dict[int, list[str | None]] = field(default_factory=dict)  # by the member that is away
+    spark: tuple[int, tuple[int, ...]] = (-1, ())  # until when, and lags
 
     def present(self, step: int) -> list[str]:
         away = self.steps[step][1]
@@ -224,8 +225,14 @@ class GeneratedWatch:
             last_rebalance_ms=group.steps[step][0] if step else None,
             rebalances=len(group.steps) - 1,
             commits=step * 100,
-            spark=tuple(self._lag_ms(group, at_ms - (59 - back) * 60_000) or 0 for back in range(60 if spark else 0)),
+            spark=self._spark(group, at_ms) if spark else (),
         )
+
+    def _spark(self, group: _Group, at_ms: int) -> tuple[int, ...]:
+        """Return recent lags. They are kept, as an observer keeps them."""
+        if group.spark[0] != at_ms:
+            group.spark = at_ms, tuple(self._lag_ms(group, at_ms - (59 - back) * 60_000) or 0 for back in range(60))
+        return group.spark[1]
 
     def groups(self, *, at_ms: int | None = None) -> list[GroupSummary]:
         minute = (at_ms or self._now()) // 60_000 * 60_000  # lags change once a minute

@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from quorate.cluster import EmbeddedCluster
 from quorate.watch import Observer
@@ -137,6 +137,46 @@ def test_a_rebalance_appears_at_once(opened, watched):
     other = opened("?view=events")
     last = watched.rebalance("team-01.service-0001")
     expect(other.locator(f"li[data-id='{last}']")).to_contain_text("team-01.service-0001")
+
+
+HOLD_FRAMES = """() => {
+  window.held = [];
+  window.real = requestAnimationFrame;
+  window.requestAnimationFrame = (one) => held.push(one);
+}"""
+
+RELEASE_FRAMES = """() => {
+  window.requestAnimationFrame = real;
+  for (const one of held) requestAnimationFrame(one);
+}"""
+
+
+def test_an_event_that_is_sent_while_a_response_is_under_way_is_kept(opened, watched):
+    page = opened(f"?group={NAME}")
+    expect(page.locator("[data-at=live]")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/api/ownership*", lambda route: held.append(route))
+    first = watched.rebalance(NAME)
+    expect(page.locator(f"li[data-id='{first}']")).to_be_visible()
+    wait_until(page, lambda: held)
+    # Frames wait, so the response comes after the event was sent, and before it is shown.
+    page.evaluate(HOLD_FRAMES)
+    second = watched.rebalance(NAME)
+    sent = "async (id) => (await import('/page/store.js')).store.events.some((one) => one.id === id)"
+    wait_until(page, lambda: page.evaluate(sent, second))
+    with page.expect_response("**/api/ownership*"):
+        held.pop(0).continue_()
+    page.evaluate("() => new Promise((done) => setTimeout(done))")
+    page.evaluate(RELEASE_FRAMES)
+    expect(page.locator(f"li[data-id='{second}']")).to_be_visible()
+    wait_until(page, lambda: held)  # the charts are requested again
+    held.pop().continue_()
+
+
+def wait_until(page: Page, condition: Callable[[], object]) -> None:
+    """Let the page run until a condition holds."""
+    while not condition():
+        page.evaluate("() => new Promise((done) => setTimeout(done, 10))")
 
 
 def test_the_slider_shows_a_moment_and_goes_back(opened, watched):

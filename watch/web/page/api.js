@@ -34,14 +34,16 @@ export function lastOf() {
   };
 }
 
-/** Runs an action once at a time. Calls while it runs lead to one more run, so that a storm of changes costs no more. */
+/** Runs an action once at a time. Calls while it runs lead to one more run, after a rest: a storm of changes costs half of the time at most. */
 export function oneAtATime(action) {
   let running;
   let again = false;
   const run = async () => {
     do {
       again = false;
+      const began = performance.now();
       await action();
+      if (again) await new Promise((done) => setTimeout(done, performance.now() - began));
     } while (again);
   };
   return () => {

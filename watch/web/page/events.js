@@ -36,18 +36,18 @@ export class EventList {
     this.items = new Map();
   }
 
-  /** Shows events, the newest first. Items that stay are kept, with their focus and open details. */
+  /** Shows events, the newest first. Items that stay are not moved, and keep their focus and open details. */
   set(events) {
     const next = new Map();
     for (const event of events) next.set(event.id, this.items.get(event.id) ?? this.#item(event));
-    const nodes = [...next.values()];
-    if (nodes.length !== this.list.children.length || nodes.some((node, index) => node !== this.list.children[index])) {
-      const focused = document.activeElement;
-      this.list.replaceChildren(...nodes);
-      if (this.list.contains(focused)) focused.focus({ preventScroll: true });
+    for (const [id, node] of this.items) if (!next.has(id)) node.remove();
+    let place = this.list.firstChild;
+    for (const node of next.values()) {
+      if (node === place) place = place.nextSibling;
+      else this.list.insertBefore(node, place);
     }
     this.items = next;
-    this.empty.hidden = nodes.length > 0;
+    this.empty.hidden = next.size > 0;
     this.mark();
   }
 

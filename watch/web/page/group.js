@@ -181,19 +181,21 @@ export class GroupView {
 
   async update(what) {
     setAttribute(this.node.querySelector(".back"), "href", address({ group: undefined, view: "groups", from: undefined }));
-    const mine = what.has("events") && store.events.some((event) => event.group_id === this.id && event.id > (this.seen ?? -1));
-    const work = [];
-    if (mine) this.#addEvents();
-    if (mine || this.#windowChanged()) work.push(this.reloadCharts());
-    else if (state.at === undefined && performance.now() - this.movedAt > REFRESH_MS) work.push(this.#moveCharts());
     const live = state.at === undefined;
+    const added = live && (what.has("events") || what.has("state")) && this.#addSent();
+    const work = [];
+    if (this.#windowChanged()) {
+      this.whole = true;
+      work.push(this.reloadCharts());
+    } else if (added) work.push(this.reloadCharts());
+    else if (live && performance.now() - this.movedAt > REFRESH_MS) work.push(this.#moveCharts());
     const summary = store.groups.get(this.id);
-    if (state.at !== this.at || !this.group || (live && (mine || (what.has("groups") && summary !== this.summary)))) {
+    if (state.at !== this.at || !this.group || (live && (added || (what.has("groups") && summary !== this.summary)))) {
       this.at = state.at;
       this.summary = summary;
       work.push(live ? this.reloadGroup() : this.#loadGroup());
     }
-    if (what.has("state") || mine) work.push(this.#compare());
+    if (what.has("state") || added) work.push(this.#compare());
     this.#mark();
     await Promise.all(work);
   }
@@ -282,24 +284,25 @@ export class GroupView {
     this.loadedAt = this.movedAt = performance.now();
     const about = { id: this.id, from_ms: from, to_ms: to };
     const request = (this.request = (this.request ?? 0) + 1);
-    const known = this.seen ?? -1;
-    const [owned, lag, happened] = await Promise.all([
-      get("ownership", about),
-      get("lag", { ...about, points: 300 }),
-      get("events", { group: this.id, from_ms: from, to_ms: to, limit: 1000 }),
-    ]);
-    if (request !== this.request) return;
-    this.timeline.set(owned.spans, from, to, this.leaders);
-    this.note.hidden = !owned.left_out;
-    setText(this.note, `${number(owned.left_out)} changes of owners are left out: choose a shorter window.`);
-    this.lag.set(lag.samples, from, to);
-    const kept = new Set(happened.events.map((event) => event.id));
-    const newer = this.list.filter((event) => (event.id > known || event.at_ms > to) && !kept.has(event.id));
-    this.list = [...newer, ...happened.events];
-    this.seen = Math.max(this.seen ?? -1, ...this.list.map((event) => event.id), ...store.events.filter((event) => event.group_id === this.id).map((event) => event.id));
-    this.times = this.list.map((event) => event.at_ms).reverse();
-    this.#showEvents();
-    this.#mark();
+    const { whole } = this; // otherwise the stream has sent what is new
+    this.whole = false;
+    try {
+      const [owned, lag, happened] = await Promise.all([
+        get("ownership", about),
+        get("lag", { ...about, points: 300 }),
+        whole ? get("events", { group: this.id, from_ms: from, to_ms: to, limit: 1000 }) : { events: [] },
+      ]);
+      if (request !== this.request) return;
+      this.timeline.set(owned.spans, from, to, this.leaders);
+      this.note.hidden = !owned.left_out;
+      setText(this.note, `${number(owned.left_out)} changes of owners are left out: choose a shorter window.`);
+      this.lag.set(lag.samples, from, to);
+      this.#addEvents(happened.events);
+      this.#mark();
+    } catch (error) {
+      this.loaded = undefined; // requested again with the next update
+      throw error;
+    }
   }
 
   /** Moves the charts of a live group on; only its lag is requested. */
@@ -314,12 +317,21 @@ export class GroupView {
     this.#mark();
   }
 
-  /** Shows events of the stream at once; what they changed is requested after that. */
-  #addEvents() {
-    const added = store.events.filter((event) => event.group_id === this.id && event.id > (this.seen ?? -1) && event.at_ms >= range.from);
-    if (!this.loaded || !added.length) return;
-    this.seen = added.at(-1).id;
-    this.list = [...added.reverse(), ...this.list];
+  /** Shows events of the stream at once; what they changed is requested after that. Returns whether there are any. */
+  #addSent() {
+    const sent = store.events.filter((event) => event.group_id === this.id && event.at_ms >= range.from && event.id > (this.seen ?? -1));
+    if (!sent.length) return false;
+    this.seen = sent.at(-1).id; // only here: a response may not have events that the stream has sent meanwhile
+    this.#addEvents(sent);
+    return true;
+  }
+
+  /** Adds events to those of the window that are known. */
+  #addEvents(found) {
+    const { from, to } = range;
+    const all = new Map([...this.list, ...found].map((event) => [event.id, event]));
+    const within = [...all.values()].filter((event) => event.at_ms >= from && (state.at === undefined || event.at_ms <= to));
+    this.list = within.sort((a, b) => b.at_ms - a.at_ms || b.id - a.id);
     this.times = this.list.map((event) => event.at_ms).reverse();
     this.#showEvents();
   }
