@@ -48,6 +48,8 @@ def serve(
     application, stream = with_stream(watched, access, metrics, loopback=is_loopback(bare))
     family, _, _, _, address = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     with socket.create_server(address[:2], family=family, backlog=MOST_CONNECTIONS) as listening:
+        # asyncio sets it only for sockets that name a protocol. Responses would wait 40 ms.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bound = listening.getsockname()[1]
         server = uvicorn.Server(
             uvicorn.Config(

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -95,6 +96,18 @@ def test_a_page_that_reconnects_gets_each_event_once(watched):
             assert page.events_until(later) == [later - 1, later]
 
 
+def test_events_do_not_wait_for_groups(watched, monkeypatch):
+    sent = threading.Event()
+    groups = watched.groups
+    with serve(watched, port=0) as serving, opened(serving.port) as page:
+        page.next("events")
+        monkeypatch.setattr(watched, "groups", lambda **_: groups() if sent.wait(60) else [])
+        last = watched.rebalance("orders-fulfilment")
+        assert page.events_until(last) == [last - 1, last]
+        sent.set()
+        assert "orders-fulfilment" in [group["group_id"] for group in page.next("groups")["groups"]]
+
+
 def test_many_pages_see_the_same(watched):
     with serve(watched, port=0) as serving:
         pages = [Page(serving.port) for _ in range(8)]
@@ -160,6 +173,15 @@ def test_pages_reconnect_after_the_observer_failed(watched, monkeypatch):
 def test_a_server_on_other_addresses_needs_a_login(watched):
     with pytest.raises(AccessError, match="no login"), serve(watched, "0.0.0.0", 0):
         pass
+
+
+def test_responses_do_not_wait_for_acknowledgements_of_packets(watched, monkeypatch):
+    create, created = socket.create_server, []
+    monkeypatch.setattr(
+        socket, "create_server", lambda *args, **more: created.append(create(*args, **more)) or created[0]
+    )
+    with serve(watched, port=0), closing(socket.create_connection(created[0].getsockname())):
+        assert created[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_a_port_in_use_is_an_error(watched):
