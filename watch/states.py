@@ -41,17 +41,18 @@ def header_of(view: GroupView, locality: float | None) -> Header:
 
 def summary_of(group_id: str, header: Header, **more: Any) -> GroupSummary:
     """Return a summary with these fields."""
-    fields = {
-        "kind": header["kind"],
-        "state": header["state"],
-        "protocol_type": header["type"],
-        "assignor": header["assignor"],
-        "epoch": header["epoch"],
-        "members": header["members"],
-        "partitions": header["partitions"],
-        "locality": header["locality"],
-    }
-    return GroupSummary(group_id=group_id, **fields | more)
+    return GroupSummary(
+        group_id=group_id,
+        kind=header["kind"],
+        state=header["state"],
+        protocol_type=header["type"],
+        assignor=header["assignor"],
+        epoch=header["epoch"],
+        members=header["members"],
+        partitions=header["partitions"],
+        locality=header["locality"],
+        **more,
+    )
 
 
 def members_of(view: GroupView, since: GroupView | None = None, known: Members | None = None) -> Members:

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,6 +39,7 @@ CREATE TABLE trackers (group_no INTEGER PRIMARY KEY, body TEXT);
 CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, group_no INTEGER, kind TEXT, body BLOB);
 CREATE INDEX events_by_group ON events (group_no, id);
 CREATE INDEX events_by_time ON events (at_ms);
+CREATE INDEX events_by_kind ON events (kind, group_no, at_ms);
 CREATE TABLE states (group_no INTEGER, at_ms INTEGER, seq INTEGER, key_frame INTEGER, header TEXT, members BLOB,
     PRIMARY KEY (group_no, at_ms, seq)) WITHOUT ROWID;
 CREATE TABLE lags (group_no INTEGER, at_s INTEGER, records INTEGER, ms INTEGER,
@@ -353,29 +355,22 @@ class WatchStore:
 
     def rebalances(self, at_ms: int | None = None, group_id: str | None = None) -> dict[str, tuple[int, int]]:
         """Return group id → number of rebalances that ended up to a time, and the last time."""
+        ended = "FROM events WHERE kind = ? AND group_no = no AND at_ms <= ?"
+        only = "" if group_id is None else "WHERE group_id = ?"
         rows = self._reader().execute(
-            "SELECT group_id, count(*), max(at_ms) FROM events JOIN groups ON no = group_no "
-            f"WHERE kind = ? AND at_ms <= ? AND {'1' if group_id is None else 'group_no = ?'} GROUP BY group_no",
-            (
-                EventKind.REBALANCE_ENDED.value,
-                _END if at_ms is None else at_ms,
-                *(() if group_id is None else (self._groups.get(group_id, -1),)),
-            ),
+            f"SELECT group_id, (SELECT count(*) {ended}), (SELECT max(at_ms) {ended}) FROM groups {only}",
+            [*(EventKind.REBALANCE_ENDED.value, _END if at_ms is None else at_ms) * 2, *([group_id] if only else ())],
         )
-        return {group_id: (count, last) for group_id, count, last in rows}
+        return {found: (count, last) for found, count, last in rows if count}
 
     def headers(self, at_ms: int) -> dict[str, Header]:
         """Return the fields of all groups that existed at a time."""
-        db = self._reader()
-        found = {}
-        for group_id, group_no in list(self._groups.items()):
-            row = db.execute(
-                "SELECT header FROM states WHERE group_no = ? AND at_ms <= ? ORDER BY at_ms DESC, seq DESC LIMIT 1",
-                (group_no, at_ms),
-            ).fetchone()
-            if row is not None and row[0] is not None:
-                found[group_id] = json.loads(row[0])
-        return found
+        rows = self._reader().execute(
+            "SELECT group_id, (SELECT header FROM states WHERE group_no = no AND at_ms <= ? "
+            "ORDER BY at_ms DESC, seq DESC LIMIT 1) FROM groups",
+            (at_ms,),
+        )
+        return {group_id: _header(header) for group_id, header in rows if header is not None}
 
     def state(self, group_id: str, at_ms: int) -> tuple[Header, Members] | None:
         """Return a group as it was at a time; `None` if it did not exist."""
@@ -419,18 +414,16 @@ class WatchStore:
         )
         return [LagSample(at_ms=at * 1000, lag_records=records, lag_ms=ms) for at, records, ms in rows]
 
-    def last_lags(self, at_ms: int, only: str | None = None) -> dict[str, tuple[int | None, int | None]]:
+    def last_lags(self, at_ms: int, group_id: str | None = None) -> dict[str, tuple[int | None, int | None]]:
         """Return the lag of each group, or of one, at a time: the last sample, if it is recent."""
-        db, found = self._reader(), {}
-        groups = list(self._groups.items()) if only is None else [(only, self._groups.get(only, -1))]
-        for group_id, group_no in groups:
-            row = db.execute(
-                "SELECT records, ms FROM lags WHERE group_no = ? AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1",
-                (group_no, at_ms // 1000 - _RECENT_S, at_ms // 1000),
-            ).fetchone()
-            if row is not None:
-                found[group_id] = row[0], row[1]
-        return found
+        only = "" if group_id is None else "WHERE group_id = ?"
+        rows = self._reader().execute(
+            # CROSS JOIN: one search per group. SQLite would go through all samples first.
+            "SELECT group_id, records, ms FROM groups CROSS JOIN lags ON group_no = no AND at_s = (SELECT at_s FROM lags "
+            f"WHERE group_no = no AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1) {only}",
+            [at_ms // 1000 - _RECENT_S, at_ms // 1000, *([group_id] if only else ())],
+        )
+        return {found: (records, ms) for found, records, ms in rows}
 
     def offsets(self, group_id: str, at_ms: int) -> Any:
         """Return the last offsets of a group's partitions at a time, as `put_offsets` got them."""
@@ -455,6 +448,13 @@ class WatchStore:
 _MOST_STEPS = 20
 _RECENT_S = 600
 _END = 1 << 62
+
+
+@lru_cache(1 << 12)
+def _header(text: str) -> Header:
+    """Return the fields of a group, which callers only read. Most groups have those of another one."""
+    header: Header = json.loads(text)
+    return header
 
 
 def _event(event_id: int, at_ms: int, group_id: str, kind: str, body: bytes) -> WatchEvent:

@@ -6,16 +6,15 @@ parameter, not by a path: an id may be empty, or contain slashes.
 
 import contextlib
 from asyncio import create_task
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response, StreamingResponse
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
 
 from quorate.codecs.errors import InputError
 from quorate.codecs.releases import RELEASES
@@ -29,6 +28,7 @@ from quorate.watch.web.stream import MOST_PAGES, Stream, status_json
 __all__ = ["app", "with_stream"]
 
 PAGE = Path(__file__).parent / "page"
+KINDS = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 MOST_EVENTS = 1_000
 MOST_POINTS = 1_000
@@ -68,8 +68,8 @@ def with_stream(
 
     inner = Starlette(
         routes=[
-            Route("/", routes.page),
-            Mount("/page", StaticFiles(directory=PAGE)),
+            Route("/", _file(PAGE / "index.html")),
+            *(Route(f"/page/{path.name}", _file(path)) for path in PAGE.iterdir()),
             Route("/health", routes.health),
             Route("/ready", routes.ready),
             Route("/metrics", routes.metrics),
@@ -100,10 +100,6 @@ class _Routes:
             "topics": self._topics,
             "upgrade": self._upgrade,
         }
-
-    async def page(self, request: Request) -> Response:
-        """Return the page. It has no data, and may be loaded without a login."""
-        return FileResponse(PAGE / "index.html", headers={"Cache-Control": "no-cache"})
 
     def health(self, request: Request) -> Response:
         """Return 200 while the observer responds."""
@@ -207,6 +203,19 @@ class _Routes:
     def _upgrade(self, request: Request) -> Any:
         query = Parameters(request.query_params, ("release",))
         return {"findings": self._watched.upgrade_findings(query.required("release"))}
+
+
+def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
+    """Return a route to a file of the page. It has no data, and may be loaded without a login.
+
+    Files are read once, so that a load of the page waits for no thread.
+    """
+    body, kind = path.read_bytes(), KINDS[path.suffix]
+
+    async def respond(request: Request) -> Response:
+        return Response(body, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+    return respond
 
 
 def _json(read: Callable[[Request], Any]) -> Callable[[Request], Response]:

@@ -86,6 +86,8 @@ export class Timebar {
     });
     this.slider.addEventListener("keydown", (event) => this.#keydown(event));
     this.redraw = perFrame(() => this.#drawMarks());
+    this.scheme = matchMedia("(prefers-color-scheme: dark)");
+    this.scheme.addEventListener("change", this.redraw);
     new ResizeObserver(this.redraw).observe(this.marks);
   }
 
@@ -146,8 +148,12 @@ export class Timebar {
     const { marks } = this;
     const width = marks.clientWidth;
     const height = marks.clientHeight;
-    if (!width) return;
     const ratio = devicePixelRatio || 1;
+    const times = this.eventTimes();
+    const dark = this.scheme.matches;
+    const drawn = [range.from, range.to, state.from, width, height, ratio, dark, times.length, times[0], times.at(-1)].join();
+    if (!width || drawn === this.drawn) return;
+    this.drawn = drawn;
     marks.width = width * ratio;
     marks.height = height * ratio;
     const pen = marks.getContext("2d");
@@ -156,7 +162,7 @@ export class Timebar {
     const inner = width - 16; // half of the thumb on each side
     const place = (at) => 8 + ((at - range.from) / (range.to - range.from)) * inner;
     pen.fillStyle = style.getPropertyValue("--mark");
-    for (const at of this.eventTimes()) if (at >= range.from && at <= range.to) pen.fillRect(place(at) - 0.75, 0, 1.5, height);
+    for (const at of times) if (at >= range.from && at <= range.to) pen.fillRect(place(at) - 0.75, 0, 1.5, height);
     if (state.from !== undefined) {
       pen.fillStyle = style.getPropertyValue("--warn");
       pen.fillRect(place(state.from) - 1.5, 0, 3, height);
