@@ -419,8 +419,8 @@ class WatchStore:
         only = "" if group_id is None else "WHERE group_id = ?"
         rows = self._reader().execute(
             # CROSS JOIN: one search per group. SQLite would go through all samples first.
-            "SELECT group_id, records, ms FROM groups CROSS JOIN lags ON group_no = no AND at_s = (SELECT at_s FROM lags "
-            f"WHERE group_no = no AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1) {only}",
+            "SELECT group_id, records, ms FROM groups CROSS JOIN lags ON group_no = no AND at_s = "
+            f"(SELECT at_s FROM lags WHERE group_no = no AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1) {only}",
             [at_ms // 1000 - _RECENT_S, at_ms // 1000, *([group_id] if only else ())],
         )
         return {found: (records, ms) for found, records, ms in rows}
@@ -452,7 +452,7 @@ _END = 1 << 62
 
 @lru_cache(1 << 12)
 def _header(text: str) -> Header:
-    """Return the fields of a group, which callers only read. Most groups have those of another one."""
+    """Return the fields of a group, which callers only read; many groups have the same."""
     header: Header = json.loads(text)
     return header
 

@@ -12,11 +12,21 @@ from quorate.codecs import Uuid
 from quorate.coordinator.history.facts import Fact
 from quorate.watch.model import as_json
 
+try:
+    import orjson  # three times as fast
+except ModuleNotFoundError:  # it has no wheel for some platforms
+    orjson = None  # type: ignore[assignment]
+
 __all__ = ["dumps"]
 
 
 def dumps(value: Any) -> bytes:
-    """Return JSON in ASCII, on one line."""
+    """Return JSON on one line, in UTF-8."""
+    if orjson is not None:
+        try:
+            return orjson.dumps(value, default=_plain, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        except TypeError:  # half of a surrogate pair in a text, which only escapes can express
+            pass
     return _ENCODER.encode(value).encode("ascii")
 
 

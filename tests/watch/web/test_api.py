@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from quorate.watch.model import as_json
-from quorate.watch.web import app
+from quorate.watch.web import app, encoding
 from quorate.watch.web.encoding import dumps
 from tests.watch.helpers.generated import NAMES, GeneratedWatch
 
@@ -50,9 +50,16 @@ def test_everything_that_is_known_is_served_as_the_model_has_it(watched, client)
     assert status["now_ms"] >= last
 
 
-def test_the_fast_encoding_equals_that_of_the_model(watched):
-    for value in (watched.events(limit=50), watched.status(), watched.group("orders-fulfilment"), {"a": None}):
-        assert json.loads(dumps(value)) == as_json(value)
+def test_the_fast_encoding_equals_that_of_the_model(watched, monkeypatch):
+    values = [
+        watched.events(limit=50),
+        watched.status(),
+        watched.group("orders-fulfilment"),
+        {"a": None, "b": {"\ud83d"}},
+    ]
+    for library in (encoding.orjson, None):
+        monkeypatch.setattr(encoding, "orjson", library)
+        assert [json.loads(dumps(value)) for value in values] == [as_json(value) for value in values]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -45,8 +45,8 @@ function show(what) {
   }
   timebar.update();
   view.update(what).then(
-    () => {
-      failed = undefined;
+    (loaded) => {
+      if (loaded) failed = undefined; // views return whether they have loaded or shown anything
       performance.mark("shown");
       timebar.redraw();
       showProblems();

@@ -198,6 +198,7 @@ export class GroupView {
     if (what.has("state") || added) work.push(this.#compare());
     this.#mark();
     await Promise.all(work);
+    return work.length > 0;
   }
 
   #windowChanged() {

@@ -135,10 +135,10 @@ export class GroupsView {
       this.past = this.pastAt = undefined;
     } else if (at !== this.pastAt) {
       const found = await this.load("groups", { at_ms: at });
-      if (!found || state.at !== at) return; // a later request is under way
+      if (!found || state.at !== at) return false; // a later request is under way
       this.past = found.groups;
       this.pastAt = at;
-    } else if (!what.has("state")) return;
+    } else if (!what.has("state")) return false;
     if (document.activeElement !== this.filter) this.filter.value = state.q ?? "";
     const groups = this.past ?? [...store.groups.values()];
     this.#options(groups);
@@ -153,6 +153,7 @@ export class GroupsView {
     setText(this.count, rows.length === groups.length ? number(groups.length) : `${number(rows.length)} of ${number(groups.length)}`);
     if (!store.loaded) setText(this.table.empty, "Loading…");
     else setText(this.table.empty, groups.length ? "No group matches." : "No groups yet.");
+    return true;
   }
 
   #options(groups) {

@@ -75,6 +75,7 @@ export class TopicsView {
     const rows = this.topics.filter((row) => !wanted || [row.topic, ...row.groups].some((one) => one.toLowerCase().includes(wanted)));
     this.table.set(rows);
     setText(this.count, rows.length === this.topics.length ? number(rows.length) : `${number(rows.length)} of ${number(this.topics.length)}`);
+    return true;
   }
 
   eventTimes() {
@@ -111,12 +112,14 @@ export class EventsView {
 
   async update(what) {
     this.kinds.value = state.kind ?? "";
-    if (what.has("tick") || what.has("groups") || (what.has("status") && !what.has("events") && !what.has("state"))) return;
-    if (state.at !== undefined && !what.has("state")) return;
+    const wanted = what.has("state") || (what.has("events") && state.at === undefined);
+    if (this.loaded && !wanted) return false;
     const to = state.at ?? Math.ceil(range.to) + 60_000; // clocks of brokers may be ahead
     const found = await this.load("events", { kind: state.kind, from_ms: Math.floor(range.from), to_ms: Math.round(to), limit: 300 });
-    if (!found) return;
+    if (!found) return false;
+    this.loaded = true;
     this.list.set(found.events);
+    return true;
   }
 
   eventTimes() {
@@ -154,9 +157,9 @@ export class UpgradeView {
     const release = state.release ?? store.releases.at(-1);
     if (!this.release.children.length) this.release.append(...store.releases.map((one) => h("option", { value: one }, one)));
     this.release.value = release;
-    if (release === this.shown && !what.has("state")) return;
+    if (release === this.shown && !what.has("state")) return false;
     const found = await this.load("upgrade", { release });
-    if (!found) return;
+    if (!found) return false;
     this.shown = release;
     const byFinding = new Map();
     for (const one of found.findings) byFinding.set(one.finding, [...(byFinding.get(one.finding) ?? []), one]);
@@ -171,6 +174,7 @@ export class UpgradeView {
         ),
       ),
     );
+    return true;
   }
 
   eventTimes() {
