@@ -1,11 +1,10 @@
 """Search many schedules for broken invariants of the embedded cluster (`make bench-diff`).
 
 Scenarios of aiokafka's consumers, of quorate's consumers with the consumer protocol, of idempotent
-producers, of transactions and of share groups take turns, in memory, and with crashes within writes
-to disk. The
-known defects of aiokafka are fixed meanwhile (`tests/simulation/helpers/defects.py`). Prints the
-seeds, and each failure with its token. The exit status is 1 if there are failures. `--seed` repeats
-a run.
+producers, of transactions, of share groups and of streams groups take turns, in memory, and with
+crashes within writes to disk. The known defects of aiokafka are fixed meanwhile
+(`tests/simulation/helpers/defects.py`). Prints the seeds, and each failure with its token. The exit
+status is 1 if there are failures. `--seed` repeats a run.
 """
 
 import argparse
@@ -28,6 +27,7 @@ from tests.simulation.helpers.defects import fixed_client
 from tests.simulation.helpers.mutants import CONSUMER
 from tests.simulation.helpers.scenarios import consumers, idempotent, transactions
 from tests.simulation.helpers.shares import shares
+from tests.simulation.helpers.streams import streams
 
 SCHEDULES = 10_000
 EACH = 10
@@ -44,6 +44,8 @@ SCENARIOS: dict[str, Scenario] = {
     "transactions, crashes": partial(transactions, data=True),
     "share groups": shares,
     "share groups, crashes": partial(shares, data=True),
+    "streams groups": streams,
+    "streams groups, crashes": partial(streams, data=True),
 }
 CRASHES = 4.0
 """Rate of crashes, for scenarios with a data directory."""

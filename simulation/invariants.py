@@ -21,6 +21,8 @@ from quorate.codecs.messages import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
 )
 from quorate.codecs.record_model import CoordinatorRecord
 from quorate.simulation.errors import InvariantBroken
@@ -62,7 +64,8 @@ def check_groups(core: ClusterCore, acknowledged: Mapping[tuple[str, str, int], 
     the log must have them, or later ones.
 
     Classic groups have owners by generation; groups of the consumer protocol have them at any time,
-    and a partition that its member has yet to revoke is still that member's.
+    and a partition that its member has yet to revoke is still that member's. So it is with active
+    tasks of streams groups.
     """
     topic = core.topics.get(CONSUMER_OFFSETS)
     highest: dict[tuple[str, str, int], int] = {}
@@ -77,7 +80,7 @@ def check_groups(core: ClusterCore, acknowledged: Mapping[tuple[str, str, int], 
                     highest[key.group, key.topic, key.partition] = value.offset
             elif isinstance(key, GroupMetadataKey) and isinstance(value, GroupMetadataValue):
                 _check_generation(key.group, value)
-            elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey):
+            elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey | StreamsGroupCurrentMemberAssignmentKey):
                 _check_owners(owners.setdefault(key.group_id, {}), key, value)  # type: ignore[arg-type]
     for where, offset in (acknowledged or {}).items():
         if highest.get(where, -1) < offset:
@@ -129,23 +132,32 @@ def _check_generation(group: str, value: GroupMetadataValue) -> None:
 
 def _check_owners(
     owners: dict[str, set[tuple[Any, int]]],
-    key: ConsumerGroupCurrentMemberAssignmentKey,
-    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+    key: ConsumerGroupCurrentMemberAssignmentKey | StreamsGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | StreamsGroupCurrentMemberAssignmentValue | None,
 ) -> None:
     if value is None:
         owners.pop(key.member_id, None)
         return
-    owned = {
-        (topic.topic_id, partition)
-        for topic in (*value.assigned_partitions, *value.partitions_pending_revocation)
-        for partition in topic.partitions
-    }
+    if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
+        kind = "subtopology"
+        owned = {
+            (tasks.subtopology_id, partition)
+            for tasks in (*value.active_tasks, *value.active_tasks_pending_revocation)
+            for partition in tasks.partitions
+        }
+    else:
+        kind = "topic"
+        owned = {
+            (topic.topic_id, partition)
+            for topic in (*value.assigned_partitions, *value.partitions_pending_revocation)
+            for partition in topic.partitions
+        }
     for member, others in owners.items():
         if member != key.member_id and owned & others:
-            topic_id, partition = min(owned & others, key=str)
+            which, partition = min(owned & others, key=str)
             raise InvariantBroken(
                 "a partition has one owner",
-                f"partition {partition} of topic {topic_id} belongs to {member} and {key.member_id} "
+                f"partition {partition} of {kind} {which} belongs to {member} and {key.member_id} "
                 f"at epoch {value.member_epoch} of group {key.group_id}",
             )
     owners[key.member_id] = owned

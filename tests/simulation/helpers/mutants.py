@@ -32,11 +32,14 @@ from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.offsets import fetch as fetch_offsets
 from quorate.coordinator.offsets import member
 from quorate.coordinator.results import Pending
+from quorate.coordinator.state.streams_tasks import TargetTasks
+from quorate.coordinator.streams import reconcile as reconcile_tasks
 from quorate.simulation import Chaos, InvariantBroken, ScheduleFailed, simulate
 from quorate.simulation.run import Scenario
 from tests.simulation.helpers import scenarios
 from tests.simulation.helpers.defects import fixed_client
 from tests.simulation.helpers.shares import shares
+from tests.simulation.helpers.streams import streams
 
 __all__ = ["CONSUMER", "MUTANTS", "Mutant", "search"]
 
@@ -46,6 +49,7 @@ CONSUMER = {"consumer": ConsumerProtocolConsumer, "group_protocol": "consumer"}
 CLASSIC = partial(scenarios.consumers, records=20)
 KIP848 = partial(scenarios.consumers, records=20, **CONSUMER)
 SHARES = partial(shares, records=20)
+STREAMS = partial(streams, records=20)
 IDEMPOTENT = partial(scenarios.idempotent, records=40)
 TRANSACTIONS = partial(scenarios.transactions, records=12)
 
@@ -189,6 +193,14 @@ def _assigns_before_revoked(own: Any) -> Any:
         return own(member, replace(situation, owner_epoch=lambda topic_id, partition: -1))
 
     return step
+
+
+def _grants_unreleased_tasks(own: Any) -> Any:
+    return lambda step, subtopology, partition: False
+
+
+def _revokes_unheard(own: Any) -> Any:
+    return lambda step, epoch, owned: own(step, epoch, TargetTasks.NONE)
 
 
 def _never_expires(own: Any) -> Any:
@@ -364,6 +376,7 @@ def _skips_a_record(own: Any) -> Any:
 
 LOST = "acknowledged records are consumed"
 OWNER = "a partition has one owner"
+TASK_OWNER = "an active task has one owner"
 BACK = "committed offsets never go back"
 SHARED = "groups converge"
 KEPT = "acknowledged commits are kept"
@@ -423,6 +436,22 @@ MUTANTS = (
         _assigns_before_revoked,
         KIP848,
         OWNER,
+    ),
+    Mutant(
+        "a task is assigned before its owner released it",
+        reconcile_tasks._Step,
+        "_is_unreleased_active",
+        _grants_unreleased_tasks,
+        STREAMS,
+        OWNER,
+    ),
+    Mutant(
+        "a task is released before its owner says so",
+        reconcile_tasks._Step,
+        "result",
+        _revokes_unheard,
+        STREAMS,
+        TASK_OWNER,
     ),
     # the cluster
     Mutant("a write is acknowledged and dropped", log.PartitionLog, "append", _drops_a_write, CLASSIC, LOST),

@@ -7,17 +7,15 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
-from quorate.codecs.api import ShareGroupHeartbeatRequest, api_of, decode_api, encode_api
-from quorate.codecs.api.broker import FindCoordinatorRequest, MetadataRequest, ShareFetchRequest
-from quorate.codecs.api.broker.metadata import MetadataRequestTopic
+from quorate.codecs.api import ShareGroupHeartbeatRequest
+from quorate.codecs.api.broker import ShareFetchRequest
 from quorate.codecs.api.broker.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic, ForgottenTopic
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import read_batches
 from quorate.codecs.configs import ConfigResourceType
-from quorate.codecs.message import Message
-from quorate.integration.verify.wire import HEADER
 from quorate.simulation import InvariantBroken, Simulation
 from tests.simulation.helpers.scenarios import TOPIC, Work
+from tests.simulation.helpers.wire import Client
 
 __all__ = ["shares"]
 
@@ -38,31 +36,6 @@ PROPERTIES = {
 }
 
 
-class Connection:
-    """One connection to a broker; one request at a time."""
-
-    def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._name = name.encode()
-        self._reader, self._writer = reader, writer
-        self._number = 0
-
-    async def request(self, request: Message, version: int) -> Any:
-        """Return the response. Raises `OSError`, and `EOFError` if the connection closes."""
-        self._number += 1
-        api = api_of(type(request))
-        head = HEADER.pack(api.key, version, self._number, len(self._name)) + self._name
-        head += b"\0" * (api.request_header_version(version) == 2)
-        body = encode_api(request, version)
-        self._writer.write((len(head) + len(body)).to_bytes(4, "big") + head + body)
-        async with asyncio.timeout(10):
-            frame = await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4), "big"))
-        return decode_api(api.response.cls, frame, version, position=4 + api.response_header_version(version))
-
-    def close(self) -> None:
-        """Close the connection at once."""
-        self._writer.transport.abort()
-
-
 class Shared:
     """What all members of the group have seen. A record is its partition and offset."""
 
@@ -76,36 +49,22 @@ class Shared:
         self.sim.consumed(self.values[record])
 
 
-class ShareMember:
+class ShareMember(Client):
     """A member that accepts, releases and rejects records; it has a session at each leader."""
 
     def __init__(self, shared: Shared, name: str, servers: str) -> None:
+        super().__init__(shared.sim, name, GROUP, servers)
         self.shared = shared
-        self.sim = shared.sim
-        self.name = name
-        self.addresses = [(host, int(port)) for host, port in (one.split(":") for one in servers.split(","))]
-        self.connections: dict[Any, Connection] = {}
         self.epochs: dict[int, int] = {}
         self.fetched: dict[int, set[int]] = {}
         """Leader → partitions in the session."""
         self.acks: dict[int, dict[int, list[tuple[int, int]]]] = {}
         """Leader → partition → offsets with the type of acknowledgement to send."""
         self.assigned: tuple[int, ...] = ()
-        self.topic_id: Any = None
-        self.leaders: dict[int, int] = {}
-
-    async def connection(self, key: Any, host: str, port: int) -> Connection:
-        """Return the connection of this key, and make it if there is none."""
-        found = self.connections.get(key)
-        if found is None:
-            reader, writer = await asyncio.open_connection(host, port)
-            found = self.connections[key] = Connection(self.name, reader, writer)
-        return found
 
     def drop(self, key: Any) -> None:
         """Close a connection. A share session at a broker ends with it."""
-        if (found := self.connections.pop(key, None)) is not None:
-            found.close()
+        super().drop(key)
         for of_session in (self.epochs, self.fetched, self.acks):
             of_session.pop(key, None)
 
@@ -141,28 +100,6 @@ class ShareMember:
                 self.drop("group")
             await asyncio.sleep(0.5)
 
-    async def ask_any(self, request: Message, version: int) -> Any:
-        """Return the response of one of the brokers."""
-        reader, writer = await asyncio.open_connection(*self.sim.random.choice(self.addresses))
-        wire = Connection(self.name, reader, writer)
-        try:
-            return await wire.request(request, version)
-        finally:
-            wire.close()
-
-    async def find_coordinator(self) -> tuple[str, int]:
-        response = await self.ask_any(FindCoordinatorRequest(coordinator_keys=(GROUP,)), 4)
-        found = response.coordinators[0]
-        if found.error_code:
-            raise OSError(f"no coordinator: {found.error_code}")
-        return found.host, found.port
-
-    async def find_leaders(self) -> dict[int, tuple[str, int]]:
-        """Return the address of each broker; note the leaders."""
-        response = await self.ask_any(MetadataRequest(topics=(MetadataRequestTopic(name=TOPIC),)), 12)
-        self.leaders = {one.partition_index: one.leader_id for one in response.topics[0].partitions}
-        return {one.node_id: (one.host, one.port) for one in response.brokers}
-
     async def consume(self, for_s: float | None = None) -> None:
         """Fetch and acknowledge, until cancelled or for some seconds; then stop without leaving."""
         beating = asyncio.create_task(self.heartbeats(), name=f"heartbeats of {self.name}")
@@ -170,7 +107,7 @@ class ShareMember:
         try:
             while self.sim.now_ms < until:
                 try:
-                    brokers = await self.find_leaders()
+                    brokers = await self.find_leaders(TOPIC)
                     for _ in range(5):
                         for leader in sorted({self.leaders.get(index, -1) for index in self.assigned} & brokers.keys()):
                             await self.fetch(leader, brokers[leader])
@@ -181,8 +118,7 @@ class ShareMember:
             beating.cancel()
             with suppress(asyncio.CancelledError):
                 await beating
-            for key in list(self.connections):
-                self.drop(key)
+            self.close()
 
     async def fetch(self, leader: int, address: tuple[str, int]) -> None:
         """Send the acknowledgements for a leader, and take what it delivers."""
