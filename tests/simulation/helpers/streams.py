@@ -187,7 +187,7 @@ class StreamsMember(Client):
                     self.coordinator = None
                     self.drop("group")
                 await asyncio.sleep(0.5)
-            if leaves:
+            if leaves and self.epoch:
                 with suppress(OSError, EOFError, TimeoutError):
                     await self.heartbeat(leaves=True)
         finally:
