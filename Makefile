@@ -23,12 +23,12 @@ DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
 
 # Without bytecode files, as in many containers, each of the hundreds of processes that tests start
 # would compile all modules again.
-test test-quick: export PYTHONDONTWRITEBYTECODE =
+test test-full test-quick: export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers browser clean
+.PHONY: help demo test test-full test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers browser clean
 
 help: ## Show this list
 	@echo "make targets:"
@@ -41,6 +41,9 @@ demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in o
 
 test: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
 	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
+
+test-full: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
+	$(PYTEST) --hypothesis-profile full --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
 test-quick: .venv/.dev java $(SPARK_CLASSES) browser ## Run all tests except those with brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
@@ -71,8 +74,7 @@ format: .venv/.dev ## Format the sources as make lint requires
 bench: .venv/.dev java containers browser ## Run the benchmarks of what users feel, print one table with the goals, and write it to docs/explanation/speed.md (BENCH_ARGS="--quick --only codecs")
 	.venv/bin/python bench/speed.py $(BENCH_ARGS)
 
-bench-diff: .venv/.dev java ## Run tests with three times the examples, then long differential sweeps against Kafka's classes and damaged data directories (about an hour)
-	$(PYTEST) --hypothesis-profile full -m "not fuzz and not containers" tests/codecs tests/assignors tests/coordinator tests/differential tests/cluster tests/pipeline
+bench-diff: test-full ## Run all tests without samples, then long differential sweeps against Kafka's classes and damaged data directories (a day)
 	@set -e; for sweep in $(SWEEPS); do echo "== $$sweep"; .venv/bin/python "$$sweep" $(BENCH_ARGS); done
 
 docs: .venv/.docs ## Build the documentation into site/

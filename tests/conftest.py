@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["pytester", "tests.reruns"]  # tests of our plugin run pytest in other projects
+pytest_plugins = ["pytester", "tests.long", "tests.reruns"]  # tests of our plugin run pytest in other projects
 
 FULL, USUAL = 100, 30
 """Examples of a property without `max_examples` of its own (tests/extent.py)."""

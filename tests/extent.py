@@ -1,7 +1,7 @@
 """How many examples of properties and seeds of random histories a test run tries.
 
-`make test` tries three tenths, `make bench-diff` all (`--hypothesis-profile full`) before it tries
-other seeds.
+`make test` tries three tenths, `make test-full` and `make bench-diff` all (`--hypothesis-profile
+full`); the latter also tries other seeds.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_full() -> bool:
-    """Return whether this run tries everything, as `make bench-diff` does."""
+    """Return whether this run tries everything, as `make test-full` does."""
     return settings().max_examples >= FULL
 
 

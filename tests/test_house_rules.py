@@ -69,7 +69,7 @@ def test_a_skip_fails_in_ci(pytester, monkeypatch, how):
         "fixture": "@pytest.fixture\ndef jvm(): pytest.skip('no JVM')\ndef test(jvm): pass",
         "module": "pytest.skip('no JVM', allow_module_level=True)",
     }
-    pytester.makeconftest(CONFTEST.read_text().replace(', "tests.reruns"', ""))
+    pytester.makeconftest(CONFTEST.read_text().replace(', "tests.long", "tests.reruns"', ""))
     pytester.makepyfile("import pytest\n" + tests[how])
 
     monkeypatch.setenv("CI", "true")
@@ -82,7 +82,7 @@ def test_a_skip_fails_in_ci(pytester, monkeypatch, how):
 
 
 def test_an_expected_failure_stays_one_in_ci(pytester, monkeypatch):
-    pytester.makeconftest(CONFTEST.read_text().replace(', "tests.reruns"', ""))
+    pytester.makeconftest(CONFTEST.read_text().replace(', "tests.long", "tests.reruns"', ""))
     pytester.makepyfile("import pytest\n@pytest.mark.xfail\ndef test(): assert False")
     monkeypatch.setenv("CI", "true")
     pytester.runpytest_subprocess().assert_outcomes(xfailed=1)

@@ -1,8 +1,11 @@
 """Tests on clusters: on Kafka brokers in containers, and on embedded ones.
 
-`make test` runs each on both. The summary reports which scenario ran on which runtime.
+`make test` runs each on both. Of a scenario with several clients or assignors, all run on embedded
+brokers, and one on Kafka's; which one differs between scenarios. `make test-full` runs all on both.
+The summary reports which scenario ran on which runtime.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    """Test → its cases on real brokers."""
     for item in items:
         if HERE not in item.path.parents:
             continue
@@ -54,6 +59,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         lacks = EMBEDDED_LACKS.get(getattr(item, "originalname", item.name))
         if lacks is not None and embedded:
             item.add_marker(pytest.mark.xfail(strict=True, reason=lacks))
+        if "[docker" in item.nodeid and item.get_closest_marker("long_on_brokers"):
+            item.add_marker("long")
+        elif "[docker-" in item.nodeid:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for test, several in cases.items():
+        chosen = sum(test.encode()) % len(several)
+        for number, item in enumerate(several):
+            if number != chosen:
+                item.add_marker("long")
 
 
 def runtime_of(item: pytest.Item) -> str:

@@ -45,6 +45,7 @@ def under_load(cluster: Cluster, topic: str, group: str, *, session_timeout_ms: 
         check(crowd, dict.fromkeys(everything, sent))
 
 
+@pytest.mark.long_on_brokers
 def test_storm_of_joins_and_bounces(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     everything = all_of(topic, PARTITIONS)
     with under_load(kafka_cluster, topic, group_id) as crowd:
@@ -70,6 +71,7 @@ def test_storm_of_joins_and_bounces(kafka_cluster: Cluster, topic: str, group_id
         check_overlaps(crowd)
 
 
+@pytest.mark.long_on_brokers
 def test_paused_process_loses_its_partitions_and_returns(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     """As after a long garbage collection: the process does not know that time has passed."""
     everything = all_of(topic, PARTITIONS)

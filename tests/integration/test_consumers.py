@@ -307,6 +307,7 @@ def test_commits_in_the_listener(kafka_cluster: Cluster, topic: str, group_id: s
         assert [one.committed(TopicPartition(topic, number)) for number in range(6)] == [10] * 6
 
 
+@pytest.mark.long_on_brokers
 def test_first_metadata_of_topics_does_not_wait_for_the_backoff(
     kafka_cluster: Cluster, topic: str, group_id: str
 ) -> None:
@@ -316,6 +317,7 @@ def test_first_metadata_of_topics_does_not_wait_for_the_backoff(
         poll_until("all", lambda: len(one.assignment()) == 6, one)
 
 
+@pytest.mark.long_on_brokers
 def test_seek_and_pause(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     produce(kafka_cluster, topic, 6, 10)
     with consumer(kafka_cluster, group_id, topic) as one:
@@ -343,6 +345,7 @@ def test_seek_and_pause(kafka_cluster: Cluster, topic: str, group_id: str) -> No
         ("i", LeaveOperation.LEAVE_GROUP, False),
     ],
 )
+@pytest.mark.long_on_brokers
 def test_closing_leaves_the_group_or_not(
     kafka_cluster: Cluster, topic: str, group_id: str, instance: str | None, operation: LeaveOperation, remains: bool
 ) -> None:
@@ -352,12 +355,14 @@ def test_closing_leaves_the_group_or_not(
     assert bool(group_state(kafka_cluster, group_id).target) == remains
 
 
+@pytest.mark.long_on_brokers
 def test_unknown_assignor_is_raised_by_poll(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     unknown = consumer(kafka_cluster, group_id, topic, group_remote_assignor="nonesuch")
     with unknown as one, pytest.raises(UnsupportedAssignorError):
         poll_until("never", lambda: False, one)
 
 
+@pytest.mark.long_on_brokers
 def test_configs_of_the_classic_protocol_are_rejected(kafka_cluster: Cluster) -> None:
     with pytest.raises(KafkaConfigurationError, match="session_timeout_ms"):
         KafkaConsumer(group_id="g", group_protocol="consumer", session_timeout_ms=1, **kafka_cluster.client_config)
@@ -376,6 +381,7 @@ def test_tls_and_login_are_those_of_kafka_python(secure_cluster: Cluster, group_
         wait_for("all messages", poll, LIMIT_MS)
 
 
+@pytest.mark.long_on_brokers
 def test_commits_without_waiting_and_metrics(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     done: list[Any] = []
     with consumer(kafka_cluster, group_id, topic, enable_auto_commit=False) as one:

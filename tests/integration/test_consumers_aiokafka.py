@@ -106,6 +106,7 @@ async def change_epoch(one: Any) -> None:
     membership(one).member_epoch += 7
 
 
+@pytest.mark.long_on_brokers
 def test_start_waits_for_the_assignment_and_iteration_returns_messages(
     kafka_cluster: Cluster, topic: str, group_id: str
 ) -> None:
@@ -156,6 +157,7 @@ def test_partitions_that_stay_keep_their_position_and_are_not_interrupted(
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_records_are_returned_after_the_listener_has_sought(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     class Seeking(Listener):
         async def on_partitions_assigned(self, assigned: Any) -> None:
@@ -199,6 +201,7 @@ def test_regex_finds_new_topics(kafka_cluster: Cluster, group_id: str, by: str) 
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_changed_subscription_stops_old_topics_at_once(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     other = f"{topic}-other"
 
@@ -277,6 +280,7 @@ def test_committed_offsets_are_read_again_after_the_epoch_changed(
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_unsubscribe_calls_the_listener_which_may_commit(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     class Committing(Listener):
         async def on_partitions_revoked(self, revoked: Any) -> None:
@@ -305,6 +309,7 @@ def test_unsubscribe_calls_the_listener_which_may_commit(kafka_cluster: Cluster,
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_seek_and_pause(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     async def scenario() -> None:
         at = TopicPartition(topic, 0)
@@ -334,6 +339,7 @@ def test_seek_and_pause(kafka_cluster: Cluster, topic: str, group_id: str) -> No
         ("i", LeaveOperation.LEAVE_GROUP, False),
     ],
 )
+@pytest.mark.long_on_brokers
 def test_stopping_commits_and_leaves_the_group_or_not(
     kafka_cluster: Cluster, topic: str, group_id: str, instance: str | None, operation: LeaveOperation, remains: bool
 ) -> None:
@@ -356,6 +362,7 @@ def test_stopping_commits_and_leaves_the_group_or_not(
 
 
 @pytest.mark.parametrize("auto_commit", [True, False])
+@pytest.mark.long_on_brokers
 def test_assigned_partitions_without_a_member(
     kafka_cluster: Cluster, topic: str, group_id: str, auto_commit: bool
 ) -> None:
@@ -388,6 +395,7 @@ def test_fatal_errors_are_raised_until_the_consumer_stops(kafka_cluster: Cluster
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_failing_and_stopping_listeners(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     class Stopping(Listener):
         async def on_partitions_assigned(self, assigned: Any) -> None:
@@ -414,6 +422,7 @@ def test_failing_and_stopping_listeners(kafka_cluster: Cluster, topic: str, grou
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_cancelled_calls_leave_no_task(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     async def scenario() -> None:
         async with consumer(kafka_cluster, group_id, topic) as one:
@@ -438,6 +447,7 @@ def test_cancelled_calls_leave_no_task(kafka_cluster: Cluster, topic: str, group
     run(scenario())
 
 
+@pytest.mark.long_on_brokers
 def test_configs_of_the_classic_protocol_are_rejected(kafka_cluster: Cluster, group_id: str) -> None:
     async def scenario() -> None:
         with pytest.raises(KafkaConfigurationError, match="session_timeout_ms"):

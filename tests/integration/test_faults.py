@@ -79,6 +79,7 @@ def test_a_coordinator_that_freezes_for_longer_than_the_session_timeout(
         crowds.end_well()
 
 
+@pytest.mark.long_on_brokers
 def test_a_coordinator_that_clients_cannot_reach(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     with Crowds(kafka_cluster, topic, group_id) as crowds:
         crowds.start("a", "b", "c")
@@ -93,6 +94,7 @@ def test_a_coordinator_that_clients_cannot_reach(kafka_cluster: Cluster, topic: 
             assert history(kafka_cluster, crowd.group).generation > before[crowd.client]
 
 
+@pytest.mark.long_on_brokers
 def test_a_member_that_cannot_reach_its_coordinator(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     with (
         Detour() as detour,

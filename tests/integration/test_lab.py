@@ -209,6 +209,7 @@ def test_a_frozen_broker_is_fenced_and_resumes(on: Callable[..., Ended]) -> None
     wait_for("it takes part again", lambda: states(on) == ["running"] * 3, LIMIT_MS)
 
 
+@pytest.mark.long
 def test_up_starts_what_is_stopped_even_if_it_is_all(on: Callable[..., Ended]) -> None:
     before = status(on)["bootstrap_servers"]
     killed = on("kill-broker", "1", "2", "3")
@@ -248,6 +249,7 @@ def test_a_downgrade_below_the_version_of_the_data_says_how_to_go_back(name: str
     assert quorate("cluster", "upgrade", "4.3.1", "--name", name).status == 0
 
 
+@pytest.mark.long
 def test_a_second_start_of_the_same_name_does_not_harm_the_first(
     on: Callable[..., Ended], lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,6 +116,7 @@ def test_lags_are_what_is_written_less_what_is_committed(kafka_cluster: Cluster,
         assert lags == [100, 700, 0, 400, *without_commit]
 
 
+@pytest.mark.long_on_brokers
 def test_without_commits_earliest_counts_what_is_still_there_and_latest_nothing(
     kafka_cluster: Cluster, skewed: str, group_id: str
 ) -> None:
@@ -132,6 +133,7 @@ def test_members_share_the_lag_and_not_only_the_partitions(pair: Pair) -> None:
     assert pair.loads() == [1500, 1600]
 
 
+@pytest.mark.long_on_brokers
 def test_members_share_the_lag_after_commits(pair: Pair) -> None:
     commit(pair.cluster, pair.group, pair.topic, 1000, 800, 0, 0, 200, 0)
     pair.start(auto_offset_reset="latest")
@@ -141,6 +143,7 @@ def test_members_share_the_lag_after_commits(pair: Pair) -> None:
     assert [len(member.assigned) for member in pair.members] == [3, 3]
 
 
+@pytest.mark.long_on_brokers
 def test_a_new_group_from_latest_has_no_lag_and_shares_by_number(pair: Pair) -> None:
     pair.start(auto_offset_reset="latest")
     assert sorted([number for _, number in sorted(member.assigned)] for member in pair.members) == [

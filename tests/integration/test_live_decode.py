@@ -108,6 +108,7 @@ def seen(decode: Decode, follower: Follower, cluster: Cluster, folder: Path) -> 
     return now
 
 
+@pytest.mark.long_on_brokers
 def test_a_follower_misses_nothing_while_coordinators_die_and_freeze(
     kafka_cluster: Cluster, topic: str, group_id: str, tmp_path: Path
 ) -> None:

@@ -11,7 +11,13 @@ CAPTURES = Path(__file__).parent.parent / "data" / "captures"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Deselect tests on embedded clusters; their topics are read by other tests."""
+    """Deselect tests on embedded clusters; their topics are read by other tests.
+
+    Mark what takes long on Spark, and runs on the local engine.
+    """
+    for item in items:
+        if item.get_closest_marker("long_on_spark") and "[spark" in item.nodeid:
+            item.add_marker("long")
     embedded = [item for item in items if Path(__file__).parent in item.path.parents and "[embedded" in item.name]
     if embedded:
         config.hook.pytest_deselected(items=embedded)

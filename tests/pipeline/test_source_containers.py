@@ -57,6 +57,7 @@ def rebalances(config: dict[str, Any]) -> AbstractContextManager[None]:
     return in_threads(come_and_go, come_and_go)
 
 
+@pytest.mark.long
 def test_a_stream_reads_each_record_once_while_groups_rebalance_and_a_leader_restarts(
     kafka_cluster_factory: Callable[..., Cluster], tmp_path: Path
 ) -> None:

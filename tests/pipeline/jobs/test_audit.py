@@ -26,6 +26,7 @@ def of(found: list[Rowlike], capture: str, group: str) -> list[tuple[str, int | 
     return [(row["finding"], row["epoch"]) for row in found if (row["log_topic"], row["group"]) == (capture, group)]
 
 
+@pytest.mark.long_on_spark
 def test_the_recorded_upgrade_and_downgrade_are_findings(found: list[Rowlike]) -> None:
     assert of(found, UPGRADE, "ship-orders") == [
         ("upgraded", 4), ("downgraded", 6), ("topic-record", 8), ("will-bump", 8),

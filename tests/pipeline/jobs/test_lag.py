@@ -76,6 +76,7 @@ def expected(stored: list[Stored]) -> Iterator[Rowlike]:
         before |= there
 
 
+@pytest.mark.long_on_spark
 def test_lags_use_the_committed_offsets_of_the_coordinator(engine: Engine) -> None:
     first = Random().randrange(1 << 30)
     print(f"seeds from {first}")  # noqa: T201  # to repeat it
@@ -113,6 +114,7 @@ def changed(table: pa.Table, name: str, every: int) -> pa.Table:
 
 
 @pytest.mark.parametrize("as_of", [30, EPOCH + timedelta(milliseconds=30)])
+@pytest.mark.long_on_spark
 def test_as_of_leaves_out_later_commits_and_snapshots(engine: Engine, as_of: Any) -> None:
     stored = random_commits(3)
     early = [row for row in expected(stored) if row["timestamp"] <= EPOCH + timedelta(milliseconds=30)]

@@ -119,6 +119,7 @@ def test_the_state_at_every_checkpoint_equals_the_responses_of_brokers() -> None
 
 
 @pytest.mark.parametrize(("engine", "place"), [("local", 0.3), ("local", 0.8), ("spark", 0.5)], indirect=["engine"])
+@pytest.mark.long_on_spark
 def test_as_of_a_time_ends_each_log_before_its_first_later_record(engine: Engine, place: float) -> None:
     captures = ["consumer-4.3", "transactions-4.3"]
     logs = {(capture, int(folder.name[-1])): entries(folder) for capture in captures for folder in folders(capture)}
@@ -166,6 +167,7 @@ def end_of_write(stored: list[Stored], offset: int) -> int:
     return max(one.offset for one in stored if one.timestamp_ms <= at)
 
 
+@pytest.mark.long_on_spark
 def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
     logs: dict[str, list[Stored]] = {}
     last: dict[tuple[str, int], int] = {}

@@ -84,6 +84,7 @@ def snapshot(cluster: Cluster) -> pa.Table:
     )
 
 
+@pytest.mark.long
 def test_streams_of_a_live_cluster_equal_the_batch_jobs_at_the_end(
     spark: SparkSession, kafka_cluster_factory: Callable[..., Cluster], tmp_path: Path
 ) -> None:
