@@ -138,6 +138,7 @@ def _check_owners(
     if value is None:
         owners.pop(key.member_id, None)
         return
+    owned: set[tuple[Any, int]]
     if isinstance(value, StreamsGroupCurrentMemberAssignmentValue):
         kind = "subtopology"
         owned = {
