@@ -33,6 +33,7 @@ from quorate.codecs import (
 from quorate.codecs.log.files import find_partitions
 from quorate.codecs.log.raw import RawBlock, read_raw
 from quorate.codecs.record_text import learn_names
+from quorate.coordinator import bulk_commits
 from quorate.coordinator.bulk_block import (
     Barriers,
     Commits,
@@ -43,11 +44,20 @@ from quorate.coordinator.bulk_block import (
     needed_commits,
     others_of,
 )
-from quorate.coordinator.bulk_commits import Merged, commits_into, merged, put_all
+from quorate.coordinator.bulk_commits import Merged, merged
 from quorate.coordinator.bulk_values import topic_names
 from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["AnyRecord", "BulkObserver", "Mark", "blocks_upto", "load_state", "replay_blocks", "replay_in_steps"]
+__all__ = [
+    "AnyRecord",
+    "BulkObserver",
+    "CommitWriter",
+    "Mark",
+    "blocks_upto",
+    "load_state",
+    "replay_blocks",
+    "replay_in_steps",
+]
 
 MOST_COMMITS = 1 << 16
 """Number of kept commits after which they are replayed, which limits memory and steps."""
@@ -82,6 +92,20 @@ class BulkObserver(Protocol):
         ...
 
 
+class CommitWriter(Protocol):
+    """Puts the merged commits of several blocks into a state."""
+
+    def put_all(self, state: CoordinatorState, commits: Merged) -> Iterator[None]:
+        """Put all commits into the state, in steps. No other record lies between them."""
+        ...
+
+    def commits_into(
+        self, state: CoordinatorState, commits: Merged
+    ) -> tuple[Callable[[int], None], Callable[[int], None]]:
+        """Return functions that put a row into the state, and that repeat a put in its map."""
+        ...
+
+
 def replay_blocks(
     state: CoordinatorState,
     blocks: Iterable[RawBlock],
@@ -89,14 +113,15 @@ def replay_blocks(
     strict: bool = False,
     names: dict[Uuid, str] | None = None,
     observer: BulkObserver | None = None,
+    writer: CommitWriter = bulk_commits,
 ) -> None:
     """Replay blocks of one partition's log in order, as if record by record.
 
     `strict`: as for `CoordinatorState.replay`. `names`: is updated with topic names by id.
-    `observer`: is notified in the order of the log. Problems of the log are skipped. Raises
-    `ValueError` for a block of another topic.
+    `observer`: is notified in the order of the log. `writer`: for states with other maps. Problems
+    of the log are skipped. Raises `ValueError` for a block of another topic.
     """
-    load = _Load(state, strict=strict, names=names, observer=observer)
+    load = _Load(state, strict=strict, names=names, observer=observer, writer=writer)
     for block in blocks:
         load.add(block)
         if load.is_full:
@@ -162,8 +187,10 @@ class _Load:
         strict: bool,
         names: dict[Uuid, str] | None,
         observer: BulkObserver | None = None,
+        writer: CommitWriter = bulk_commits,
     ) -> None:
         self.state = state
+        self.writer = writer
         self.observer = observer
         self.strict = strict
         self.names = names
@@ -232,14 +259,14 @@ class _Load:
         if commits is None or self.others or self.markers or self.marks:
             yield from self._replay_in_order(commits)
         else:
-            yield from put_all(self.state, commits)
+            yield from self.writer.put_all(self.state, commits)
         self._clear()
 
     def _replay_in_order(self, commits: Merged | None) -> Iterator[None]:
         """Replay commits, other records and markers by position."""
         events: list[tuple[int, Callable[[int], None], int]] = []
         if commits is not None:
-            put, grow = commits_into(self.state, commits)
+            put, grow = self.writer.commits_into(self.state, commits)
             events += [(position, put, index) for index, position in enumerate(commits.first.tolist())]
             events += [(position, grow, index) for position, index in commits.replacing()]
         events += [(other.position, self._replay, index) for index, other in enumerate(self.others)]

@@ -1,5 +1,7 @@
 """Decodes values of committed offsets by columns, in a third of the time of `decode_record`."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.state.offsets import CommittedOffset
 
-__all__ = ["partitions_of", "stored_of", "topic_names"]
+__all__ = ["CommitColumns", "commit_columns", "partitions_of", "stored_of", "topic_names"]
 
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 CHUNK = 1 << 16
@@ -48,6 +50,37 @@ def stored_of(values: Slots, offsets: Ints) -> list[CommittedOffset]:
         pairs = zip(made, offsets[first : first + CHUNK].tolist(), strict=True)
         found += [new(CommittedOffset, pair) for pair in pairs]
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitColumns:
+    """Values of commits by columns. `topic`: the index of each one's topic id in `topic_ids`."""
+
+    offset: Ints
+    leader_epoch: Ints
+    commit_timestamp: Ints
+    topic_ids: list[Uuid]
+    topic: Ints
+
+
+def commit_columns(values: Slots) -> Iterator[tuple[Ints, CommitColumns]]:
+    """Yield rows of sound values (see `commits_of`), with their columns."""
+    for first in range(0, len(values), CHUNK):
+        part = values[first : first + CHUNK]
+        versions = int16_at(part)
+        for version in values_in(versions):
+            which = np.flatnonzero(versions == version)
+            columns, _, _, _ = read_slots(COMMIT.value, version, part[which])
+            topic_ids, topic = _topic_ids(columns)
+            offset, leader_epoch, ms = (
+                _fixed(columns, name) for name in ("offset", "leader_epoch", "commit_timestamp")
+            )
+            yield (
+                first + which,
+                CommitColumns(
+                    offset=offset, leader_epoch=leader_epoch, commit_timestamp=ms, topic_ids=topic_ids, topic=topic
+                ),
+            )
 
 
 def _values(slots: Slots, version: int) -> list[Any]:
@@ -84,10 +117,14 @@ def _alone(slots: Slots, place: int) -> Any:
 
 
 def _numbers(columns: Structs, name: str) -> list[int]:
+    found: list[int] = _fixed(columns, name).tolist()
+    return found
+
+
+def _fixed(columns: Structs, name: str) -> Ints:
     column = columns.fields[name]
     assert isinstance(column, Fixed)
-    found: list[int] = column.values.tolist()
-    return found
+    return column.values
 
 
 def _texts(columns: Structs, data: Array) -> list[str | None]:

@@ -5,11 +5,11 @@ records come from is not part of this module.
 """
 
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import pyarrow as pa
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from quorate.assignors import Topology
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -32,8 +32,7 @@ from quorate.watch.topics import KnownTopics
 __all__ = ["Collector", "CommittedPlace", "ObservedGroup"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedPlace:
+class CommittedPlace(NamedTuple):
     """A committed offset, or the start offset of a share group, and when it was written."""
 
     offset: int
@@ -89,11 +88,11 @@ class Collector:
     def _restore(self) -> None:
         for (topic, stored), next_offset in self._store.positions().items():
             number = None if stored == _UNKNOWN else stored
-            records = self._store.records(topic, stored)
+            chunks, pending = self._store.chunks(topic, stored), self._store.pending(topic, stored)
             if topic == SHARE_GROUP_STATE:
-                self._share(number).restore(records, next_offset)
+                self._share(number).restore(chunks, next_offset)
             elif topic == CONSUMER_OFFSETS:
-                self._partition(number).restore(_blocks(records, number), next_offset, self._store.tracker)
+                self._partition(number).restore(chunks, pending, next_offset, self._store.tracker)
 
     def _partition(self, number: int | None) -> FollowedPartition:
         found = self._partitions.get(number)
@@ -128,7 +127,7 @@ class Collector:
             if last < followed.next_offset:
                 return
             if first < followed.next_offset:
-                block = _after(block, followed.next_offset)
+                block = block.since(followed.next_offset)
             self.records += len(block)
             self._dirty.add((block.topic, block.partition))
             if isinstance(followed, FollowedPartition):
@@ -198,7 +197,9 @@ class Collector:
         return written
 
     def _write(self, topic: str, number: int, part: PartitionChanges) -> None:
-        self._store.put_records(topic, number, part.ended, part.records.values())
+        self._store.put_rows(topic, number, part.rows())
+        if part.pending is not None:
+            self._store.put_pending(topic, number, part.pending)
         self._store.put_position(topic, number, part.next_offset)
         for group_id, at_ms, state in part.states:
             if state is None:
@@ -243,6 +244,35 @@ class Collector:
             ]
         return sorted(found, key=lambda one: one.group_id)
 
+    def take_committed(self) -> set[str]:
+        """Return the groups whose offsets changed since the last call."""
+        with self.lock:
+            followed: list[FollowedPartition | FollowedShares] = [*self._partitions.values(), *self._shares.values()]
+            found = {group_id for one in followed for group_id in one.committed}
+            for one in followed:
+                one.committed.clear()
+            return found
+
+    def offset_columns(self, group_id: str) -> list[tuple[str, list[int], list[int], list[int]]]:
+        """Return topic, partitions, offsets and times of commits of a group, by topic."""
+        with self.lock:
+            one = next((one for one in self._partitions.values() if group_id in one.history.state.groups), None)
+            if one is None:
+                return []
+            if not isinstance(one.history.state.groups[group_id], ShareGroup):
+                return [(topic, *found.columns()) for topic, found in sorted(one.offsets.topics(group_id))]
+            committed = self._committed(one, group_id)
+        return [
+            (
+                topic,
+                [number for _, number in places],
+                [committed[place].offset for place in places],
+                [committed[place].at_ms for place in places],
+            )
+            for topic, some in groupby(sorted(committed), key=itemgetter(0))
+            for places in [list(some)]
+        ]
+
     def commits(self) -> dict[str, int]:
         """Return group id → number of commits that were read."""
         with self.lock:
@@ -274,51 +304,19 @@ class Collector:
 
     def _committed(self, one: FollowedPartition, group_id: str) -> dict[tuple[str, int], CommittedPlace]:
         found = {
-            (topic, number): CommittedPlace(offset=offset.value.offset, at_ms=offset.value.commit_timestamp)
-            for topic, number, offset in one.history.state.offsets.of_group(group_id)
+            (topic, number): CommittedPlace(offset, ms)
+            for topic, partitions in one.offsets.topics(group_id)
+            for number, offset, ms in zip(*partitions.columns(), strict=True)
         }
         labels = self._topics.labels()
         is_share = isinstance(one.history.state.groups.get(group_id), ShareGroup)
         for share in self._shares.values() if is_share else ():
             for key, state in share.history.shard.states.items():
                 if key.group_id == group_id and state.start_offset >= 0:
-                    found[labels.topic(key.topic_id), key.partition] = CommittedPlace(
-                        offset=state.start_offset, at_ms=share.history.written_ms.get(key, -1)
-                    )
+                    written_ms = share.history.written_ms.get(key, -1)
+                    found[labels.topic(key.topic_id), key.partition] = CommittedPlace(state.start_offset, written_ms)
         return found
 
 
-def _blocks(records: Sequence[tuple[bytes, int, bytes, int, int]], number: int | None) -> Iterator[RawBlock]:
-    """Yield kept records as blocks."""
-    for first in range(0, len(records), _ROWS):
-        keys, producers, values, offsets, times = zip(*records[first : first + _ROWS], strict=True)
-        block = RawBlock.of(
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
-            offset=offsets,
-            timestamp_ms=times,
-            producer_id=producers,
-        )
-        yield replace(block, partition=number)
-
-
-_ROWS = 1 << 16
-
 _UNKNOWN = -1
 """Number in the store for a log whose partition is not known."""
-
-
-def _after(block: RawBlock, offset: int) -> RawBlock:
-    """Return the part of a block from an offset on."""
-    row, marker = (int((of < offset).sum()) for of in (block.offset, block.markers.offset))
-    rows = slice(row, None)
-    markers = block.markers[marker:]
-    return replace(
-        block,
-        keys=block.keys[rows],
-        values=block.values[rows],
-        offset=block.offset[rows],
-        timestamp_ms=block.timestamp_ms[rows],
-        producer_id=block.producer_id[rows],
-        markers=replace(markers, row=markers.row - row) if len(markers) else markers,
-    )

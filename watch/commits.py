@@ -3,8 +3,9 @@
 What a lower offset means is not part of this module.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.log.raw import RawBlock
 from quorate.coordinator.bulk_block import FoundCommits, names_in
 from quorate.coordinator.bulk_values import partitions_of
-from quorate.coordinator.state import CoordinatorState
+from quorate.watch.packed_offsets import PackedOffsets
 
 __all__ = ["BlockCommits", "Lower"]
 
@@ -55,23 +56,32 @@ class BlockCommits:
         sizes = np.bincount(self._group, weights=np.diff(np.append(starts, len(order))), minlength=len(groups))
         self.counts: dict[str, int] = dict(zip(self._groups, sizes.astype(np.int64).tolist(), strict=True))
 
-    def lower(self, state: CoordinatorState) -> Iterator[Lower]:
-        """Yield commits below the one before, which for the first of a key is that of the state."""
+    def first_of(self, groups: Collection[str]) -> dict[str, int]:
+        """Return the first row of each of these groups."""
+        found: dict[str, int] = {}
+        for group, row in zip(self._group.tolist(), self._row[self._first].tolist(), strict=True) if groups else ():
+            name = self._groups[group]
+            if name in groups:
+                found[name] = min(row, found.get(name, row))
+        return found
+
+    def lower(self, offsets: PackedOffsets) -> Iterator[Lower]:
+        """Yield commits below the one before, which for the first of a key is that of `offsets`."""
         offset = self._offset
         back = np.flatnonzero((offset[1:] < offset[:-1]) & (self._of_key[1:] == self._of_key[:-1])) + 1
         for place in back.tolist():
             yield self._lower(place, int(offset[place - 1]))
-        for place, group, topic, partition, after in zip(
-            self._first.tolist(),
-            self._group.tolist(),
-            self._topic.tolist(),
-            self._partition.tolist(),
-            offset[self._first].tolist(),
-            strict=True,
-        ):
-            stored = state.offsets.get(self._groups[group], self._topics[topic], partition)
-            if stored is not None and stored.value.offset > after:
-                yield self._lower(place, stored.value.offset)
+        of_map = self._group * len(self._topics) + self._topic
+        order = np.argsort(of_map, kind="stable")
+        starts = np.flatnonzero(np.append(True, of_map[order][1:] != of_map[order][:-1]))
+        first = offset[self._first]
+        for keys in np.split(order, starts[1:]):
+            topics = offsets.committed.get(self._groups[int(self._group[keys[0]])])
+            partitions: Any = None if topics is None else topics.get(self._topics[int(self._topic[keys[0]])])
+            if partitions is not None:
+                stored = partitions.offsets_at(self._partition[keys])
+                for place in np.flatnonzero(first[keys] < stored).tolist():
+                    yield self._lower(int(self._first[keys[place]]), int(stored[place]))
 
     def _lower(self, place: int, before: int) -> Lower:
         key = int(self._of_key[place])

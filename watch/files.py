@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from quorate.assignors.what_if.description import read_topology
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -17,14 +18,22 @@ from quorate.watch.topics import KnownTopics
 
 __all__ = ["FilesThread", "chosen"]
 
-FLUSH_BLOCKS = 8
-"""Blocks between two transactions."""
+FLUSH_RECORDS = 100_000
+"""Records after which they are written, which limits memory."""
+
+
+class KeepOffsets(Protocol):
+    """See `LagHistory.keep_offsets`."""
+
+    def __call__(self, now_ms: int, *, at_end: bool = False) -> None:
+        """Copy the offsets of groups that have committed."""
+        ...
 
 
 class FilesThread:
     """A thread that reads logs once; `is_done` after their end.
 
-    `on_part`: is called between blocks, with the time of the last record.
+    `keep_offsets`: is called after each flush, with the time of the last record.
     """
 
     def __init__(
@@ -35,13 +44,14 @@ class FilesThread:
         topics: KnownTopics,
         problems: Problems,
         stop: threading.Event,
-        on_part: Callable[[int], None],
+        keep_offsets: KeepOffsets,
     ) -> None:
         self.is_done = False
+        self._last_ms = -1
         self._collector = collector
         self._problems = problems
         self._stop = stop
-        self._on_part = on_part
+        self._keep_offsets = keep_offsets
         if topology is not None:
             topics.set(read_topology(topology)[0])
         found = LogPartitions(paths, topics=(CONSUMER_OFFSETS, SHARE_GROUP_STATE))
@@ -63,6 +73,8 @@ class FilesThread:
                 self._read(files)
                 if self._stop.is_set():
                     return
+            if self._last_ms >= 0:
+                self._keep_offsets(self._last_ms, at_end=True)
         except QuorateError as error:
             self._problems.set("files", str(error).replace("\n", "; "))
         finally:
@@ -71,24 +83,26 @@ class FilesThread:
                 self._collector.flush(time.time_ns() // 1_000_000, is_live=False)
 
     def _read(self, files: PartitionFiles) -> None:
-        number, last_ms = 0, -1
-        for number, block in enumerate(read_raw(files, skip_corrupt=True), 1):
+        taken = 0
+        for block in read_raw(files, skip_corrupt=True):
             for problem in block.problems:
                 if is_damage(problem, skip_corrupt=False):
                     self._problems.set(str(problem.path), f"skipped: {problem}")
             self._collector.take(block)
+            taken += len(block)
             if len(block):
-                last_ms = int(block.timestamp_ms[-1])
-            if number % FLUSH_BLOCKS == 0:
-                self._flush(last_ms)
+                self._last_ms = max(self._last_ms, int(block.timestamp_ms[-1]))
+            if taken >= FLUSH_RECORDS:
+                self._flush()
+                taken = 0
             if self._stop.is_set():
                 return
-        self._flush(last_ms)
+        self._flush()
 
-    def _flush(self, last_ms: int) -> None:
+    def _flush(self) -> None:
         self._collector.flush(time.time_ns() // 1_000_000, is_live=False)
-        if last_ms >= 0:
-            self._on_part(last_ms)
+        if self._last_ms >= 0:
+            self._keep_offsets(self._last_ms)
 
 
 def chosen(partitions: Sequence[PartitionFiles]) -> list[PartitionFiles]:

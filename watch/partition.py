@@ -7,19 +7,22 @@ module.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import pyarrow as pa
 
 from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogEntry, Uuid, as_kafka_reads, decode_record
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log.raw import RawBlock
+from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.codecs.messages.classic_group import GroupMetadataValue
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.messages.streams_group import StreamsGroupMemberMetadataValue
 from quorate.codecs.printable import counted
 from quorate.coordinator.bulk import AnyRecord, Mark, replay_blocks
-from quorate.coordinator.bulk_block import FoundCommits, Other
+from quorate.coordinator.bulk_block import FoundCommits, Other, group_of
 from quorate.coordinator.history import Event, GroupView, History, view
 from quorate.coordinator.history.facts import Fact
 from quorate.coordinator.history.labels import Partition
@@ -27,48 +30,45 @@ from quorate.coordinator.state import ClassicGroup, CoordinatorGroup
 from quorate.coordinator.state.offsets import CommittedOffset
 from quorate.watch.causes import NewTopicId, ResetByAdmin, ResetByClient
 from quorate.watch.commits import BlockCommits, Lower
+from quorate.watch.kept import Row, block_of_kept, kept_rows, last_of_keys, rows_of
 from quorate.watch.limits import WatchLimits
 from quorate.watch.model import EventKind, WatchEvent
+from quorate.watch.packed_offsets import PackedCommits, PackedOffsets
 from quorate.watch.rebalances import GroupTracker, TopicFacts
 
-__all__ = ["FollowedPartition", "KeptRecord", "PartitionChanges"]
+__all__ = ["FollowedPartition", "PartitionChanges"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptRecord:
-    """The last record of a key; `value` is `None` if it was deleted.
-
-    `producer_id`: of a transaction that has not ended, else -1.
-    """
-
-    key: bytes
-    producer_id: int
-    value: bytes | None
-    offset: int
-    timestamp_ms: int
+PendingRow = tuple[bytes, int, bytes, int, int]
+"""Key, producer id, value, offset and timestamp of a commit in an open transaction."""
 
 
 @dataclass(slots=True)
 class PartitionChanges:
     """What changed since the last flush.
 
-    `records`: the last record of each key and producer. `states`: groups after their events.
-    `ended`: producers whose transactions ended.
+    `states`: groups after their events. `commits`: plain commits, the last of each key and block.
+    `records`: other records, by key. `pending`: all records of open transactions, if they changed.
     """
 
     next_offset: int
     events: list[WatchEvent] = field(default_factory=list)
     states: list[tuple[str, int, GroupView | None]] = field(default_factory=list)
-    records: dict[tuple[bytes, int], KeptRecord] = field(default_factory=dict)
-    ended: list[int] = field(default_factory=list)
     trackers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    commits: list[pa.RecordBatch] = field(default_factory=list)
+    records: dict[bytes, Row] = field(default_factory=dict)
+    pending: list[PendingRow] | None = None
+
+    def rows(self) -> pa.Table:
+        """Return the last record of each key, in the order of the log."""
+        return last_of_keys([*self.commits, rows_of(self.records.values())], by_offset=True)
 
 
 class FollowedPartition:
     """One partition of `__consumer_offsets`, replayed up to `next_offset`.
 
     `preparing`: when classic groups were first seen to rebalance. `commit_counts`: group id →
-    number of commits that were read. `now_ms`: the latest timestamp.
+    number of commits that were read. `committed`: groups whose offsets changed since it was
+    cleared. `offsets`: those of the history's state. `now_ms`: the latest timestamp.
     """
 
     def __init__(
@@ -76,11 +76,16 @@ class FollowedPartition:
     ) -> None:
         self.number = number
         self.history = History()
+        self.offsets = PackedOffsets()
+        self.history.state.offsets = self.offsets
         self.next_offset = 0
         self.now_ms = -1
         self._preparing = {} if preparing is None else preparing
         self._deleted_ms: dict[str, int] = {}
+        self._pending: dict[tuple[bytes, int], PendingRow] = {}
+        self._pending_changed = False
         self.commit_counts: Counter[str] = Counter()
+        self.committed: set[str] = set()
         self.trackers: dict[str, GroupTracker] = {}
         self._topics = topics
         self._limits = limits
@@ -89,15 +94,24 @@ class FollowedPartition:
         self._lower: list[tuple[Lower, Fact, int, int]] = []
         self._restoring = False
         self._leader_epochs: list[tuple[int, int]] = []
+        self._first: dict[str, tuple[RawBlock, int]] = {}  # commits of groups without a view
 
     # ---- restart
 
     def restore(
-        self, blocks: Iterable[RawBlock], next_offset: int, trackers: Callable[[str], dict[str, Any] | None]
+        self,
+        chunks: Iterable[pa.RecordBatch],
+        pending: Sequence[PendingRow],
+        next_offset: int,
+        trackers: Callable[[str], dict[str, Any] | None],
     ) -> None:
         """Load the kept records of an earlier run, without events."""
         self._restoring = True
-        replay_blocks(self.history.state, blocks, names=self._topics.names, observer=self)
+        blocks = (replace(block_of_kept(rows), partition=self.number) for rows in chunks)
+        replay_blocks(self.history.state, blocks, names=self._topics.names, observer=self, writer=_WRITER)
+        for key, producer_id, value, offset, ms in pending:
+            self._pending[key, producer_id] = key, producer_id, value, offset, ms
+            self.record(Other(-1, key, value, offset, producer_id, ms), decode_record(key, value))
         self._restoring = False
         self.history.begin()
         self.next_offset = next_offset
@@ -115,7 +129,7 @@ class FollowedPartition:
         `leader_epochs`: pairs of a first offset and its leader epoch, ascending, if known.
         """
         self._leader_epochs = list(leader_epochs)
-        replay_blocks(self.history.state, [block], names=self._topics.names, observer=self)
+        replay_blocks(self.history.state, [block], names=self._topics.names, observer=self, writer=_WRITER)
         if len(block):
             self.now_ms = max(self.now_ms, int(block.timestamp_ms.max()))
             self.next_offset = int(block.offset[-1]) + 1
@@ -129,9 +143,18 @@ class FollowedPartition:
 
         The end of the last block is the end of a write. `now_ms`: the wall clock, for a live log.
         """
+        for group_id, (block, row) in self._first.items():
+            if group_id in self.history.state.groups and self.history.view(group_id) is None:
+                key, value = block.keys.bytes_at(row), block.values.bytes_at(row)
+                other = Other(-1, key, value, int(block.offset[row]), -1, int(block.timestamp_ms[row]))
+                self.history.note_commit(self._entry(other, decode_record(key, value)))
+        self._first.clear()
         self._note(self.history.finish())
         changes, self._changes = self._changes, PartitionChanges(self.next_offset)
         changes.next_offset = self.next_offset
+        if self._pending_changed:
+            changes.pending = list(self._pending.values())
+            self._pending_changed = False
         for group_id, tracker in self.trackers.items():
             changes.events += tracker.tick(self.now_ms if now_ms is None else now_ms, self.number)
             if tracker.dirty:
@@ -161,28 +184,32 @@ class FollowedPartition:
         commits = BlockCommits(block, found)
         if not self._restoring:
             self.commit_counts.update(commits.counts)
-            records = self._changes.records
-            for row in commits.last.tolist():
-                self._keep(
-                    records,
-                    block.keys.bytes_at(row),
-                    -1,
-                    block.values.bytes_at(row),
-                    int(block.offset[row]),
-                    int(block.timestamp_ms[row]),
-                )
+            self.committed.update(commits.counts)
+            self._changes.commits.append(kept_rows(block, commits.last))
+            new = [one for one in commits.counts if self.history.view(one) is None and one not in self._first]
+            self._first |= {group_id: (block, row) for group_id, row in commits.first_of(new).items()}
         return commits
 
     def commits(self, block: RawBlock, base: int, found: FoundCommits) -> Iterator[Mark]:
         """See `BulkObserver`."""
         if self._restoring:
             return
-        for lower in self.commits_of(block, found).lower(self.history.state):
+        for lower in self.commits_of(block, found).lower(self.offsets):
             yield base + 2 * lower.row, self._checked(lower, block)
 
     def record(self, other: Other, record: AnyRecord) -> None:
         """See `BulkObserver`."""
-        entry = LogEntry(
+        entry = self._entry(other, record)
+        self._note_facts(record)
+        if self._restoring:
+            self.history.restore(entry)
+            return
+        if other.key is not None:
+            self._keep(other.key, other)
+        self._note(self.history.take(entry))
+
+    def _entry(self, other: Other, record: AnyRecord) -> LogEntry:
+        return LogEntry(
             topic=CONSUMER_OFFSETS,
             partition=self.number,
             offset=other.offset,
@@ -198,25 +225,20 @@ class FollowedPartition:
             value_bytes=other.value,
             record=record,
         )
-        self._note_facts(record)
-        if self._restoring:
-            self.history.restore(entry)
-            return
-        if other.key is not None:
-            self._keep(
-                self._changes.records, other.key, other.producer_id, other.value, other.offset, other.timestamp_ms
-            )
-        self._note(self.history.take(entry))
 
     def marker(self, producer_id: int, *, commit: bool) -> None:
         """See `BulkObserver`."""
         offsets = self.history.state.offsets
-        records = self._changes.records
+        committed: set[int] = set()
         for group_id, topics in offsets.pending.get(producer_id, {}).items() if commit else ():
+            self.committed.add(group_id)
             for topic, partitions in topics.items():
                 for number, pending in partitions.items():
                     stored = offsets.get(group_id, topic, number)
-                    if stored is not None and pending.value.offset < stored.value.offset < pending.record_offset:
+                    if stored is not None and stored.record_offset >= pending.record_offset:
+                        continue
+                    committed.add(pending.record_offset)
+                    if stored is not None and pending.value.offset < stored.value.offset:
                         lower = Lower(
                             row=-1,
                             group_id=group_id,
@@ -225,36 +247,28 @@ class FollowedPartition:
                             before=stored.value.offset,
                             after=pending.value.offset,
                         )
-                        self._lower.append(
-                            (
-                                lower,
-                                self._cause(lower, stored, pending),
-                                pending.value.commit_timestamp,
-                                pending.record_offset,
-                            )
-                        )
-        self._changes.ended.append(producer_id)
-        for place in [place for place in records if place[1] == producer_id]:
-            ended = records.pop(place)
-            if commit:
-                self._keep(records, ended.key, -1, ended.value, ended.offset, ended.timestamp_ms)
+                        cause = self._cause(lower, stored, pending)
+                        self._lower.append((lower, cause, pending.value.commit_timestamp, pending.record_offset))
+        for place in [place for place in self._pending if place[1] == producer_id]:
+            key, _, value, offset, ms = self._pending.pop(place)
+            self._pending_changed = True
+            if offset in committed:
+                self._changes.records[key] = key, value, offset, ms
 
-    @staticmethod
-    def _keep(
-        records: dict[tuple[bytes, int], KeptRecord],
-        key: bytes | None,
-        producer_id: int,
-        value: bytes | None,
-        offset: int,
-        timestamp_ms: int,
-    ) -> None:
-        assert key is not None
-        known = records.get((key, producer_id))
-        if known is not None and known.offset > offset:  # commits are noted before other records of their block
-            return
-        records[key, producer_id] = KeptRecord(
-            key=key, producer_id=producer_id, value=value, offset=offset, timestamp_ms=timestamp_ms
-        )
+    def _keep(self, key: bytes, other: Other) -> None:
+        """Keep a record for a restart."""
+        if int.from_bytes(key[:2], "big") in COMMIT_TYPE_IDS:
+            self.committed.add(group_of(key).decode("utf-8", "surrogateescape"))
+            if other.value is None:  # also deletes the offset in open transactions
+                for place in [place for place in self._pending if place[0] == key]:
+                    del self._pending[place]
+                    self._pending_changed = True
+            elif other.producer_id >= 0:
+                row = key, other.producer_id, other.value, other.offset, other.timestamp_ms
+                self._pending[key, other.producer_id] = row
+                self._pending_changed = True
+                return
+        self._changes.records[key] = key, other.value, other.offset, other.timestamp_ms
 
     # ---- events
 
@@ -315,7 +329,7 @@ class FollowedPartition:
             times.append(group.metadata.current_state_timestamp)
         if group_id in self._preparing:
             times.append(self._preparing[group_id])
-        return min(one for one in times if one >= 0)
+        return min((one for one in times if one >= 0), default=at_ms)
 
     # ---- offsets that went back
 
@@ -369,6 +383,8 @@ class FollowedPartition:
                 )
             )
 
+
+_WRITER = PackedCommits()
 
 _MOST_FACTS = 200
 """Sentences of one event; a group may have thousands of partitions."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+
 from quorate.codecs import SHARE_GROUP_STATE, CoordinatorRecord, LogEntry, decode_record, encode_record
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.messages.share_state import ShareSnapshotKey, ShareSnapshotValue
@@ -9,8 +11,9 @@ from quorate.coordinator.history.share_events import ShareHistory
 from quorate.coordinator.history.share_facts import ShareStateReset
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.watch.causes import ResetByAdmin
+from quorate.watch.kept import block_of_kept
 from quorate.watch.model import EventKind, WatchEvent
-from quorate.watch.partition import KeptRecord, PartitionChanges
+from quorate.watch.partition import PartitionChanges
 from quorate.watch.rebalances import TopicFacts
 
 __all__ = ["FollowedShares"]
@@ -18,6 +21,8 @@ __all__ = ["FollowedShares"]
 
 class FollowedShares:
     """One partition of `__share_group_state`, replayed up to `next_offset`.
+
+    `committed`: groups whose start offsets changed since it was cleared.
 
     A restart loads the current states as snapshots, because updates between two snapshots have the
     same key.
@@ -28,12 +33,15 @@ class FollowedShares:
         self.next_offset = 0
         self.history = ShareHistory()
         self._topics = topics
+        self.committed: set[str] = set()
         self._changed: dict[SharePartitionKey, int] = {}
 
-    def restore(self, records: Iterable[tuple[bytes, int, bytes, int, int]], next_offset: int) -> None:
+    def restore(self, chunks: Iterable[pa.RecordBatch], next_offset: int) -> None:
         """Load the kept records of an earlier run, without events."""
-        for key, _, value, offset, timestamp_ms in records:
-            self.history.take(self._entry(offset, timestamp_ms, key, value))
+        for block in map(block_of_kept, chunks):
+            for row in range(len(block)):
+                key, value = block.keys.bytes_at(row), block.values.bytes_at(row)
+                self.history.take(self._entry(int(block.offset[row]), int(block.timestamp_ms[row]), key, value))
         self.history.finish()
         self.next_offset = next_offset
 
@@ -46,6 +54,7 @@ class FollowedShares:
         self.next_offset = offset + 1
         if None not in place:
             self._changed[SharePartitionKey(*place)] = offset  # type: ignore[arg-type]
+            self.committed.add(str(place[0]))
         labels = self._topics.labels()
         return [
             WatchEvent(
@@ -72,13 +81,7 @@ class FollowedShares:
         for place, offset in self._changed.items():
             state = self.history.shard.states.get(place)
             key, value = _snapshot(place, state)
-            changes.records[key, -1] = KeptRecord(
-                key=key,
-                producer_id=-1,
-                value=value,
-                offset=offset,
-                timestamp_ms=self.history.written_ms.get(place, -1),
-            )
+            changes.records[key] = key, value, offset, self.history.written_ms.get(place, -1)
         self._changed.clear()
         return changes
 

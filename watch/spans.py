@@ -1,7 +1,6 @@
 """What happened to a group between two moments, from its kept states."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from quorate.codecs import Uuid
 from quorate.codecs.printable import counted
@@ -65,19 +64,17 @@ def difference(
     group_id: str,
     before: tuple[Header, Members] | None,
     after: tuple[Header, Members] | None,
-    offsets_before: Mapping[str, Any] | None,
-    offsets_after: Mapping[str, Any] | None,
+    offsets_before: Mapping[Place, int],
+    offsets_after: Mapping[Place, int],
     topics: KnownTopics,
 ) -> list[str]:
     """Return the changes of a group as sentences."""
     labels = topics.labels()
     facts = diff_views(_view(group_id, before), _view(group_id, after))
-    return [fact.sentence(labels) for fact in facts] + list(_offsets(offsets_before or {}, offsets_after or {}))
+    return [fact.sentence(labels) for fact in facts] + list(_offsets(offsets_before, offsets_after))
 
 
-def _offsets(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterable[str]:
-    old = {(topic, row[0]): row[1] for topic, rows in before.items() for row in rows}
-    new = {(topic, row[0]): row[1] for topic, rows in after.items() for row in rows}
+def _offsets(old: Mapping[Place, int], new: Mapping[Place, int]) -> Iterable[str]:
     ahead = {place: offset - old[place] for place, offset in new.items() if place in old and offset > old[place]}
     back = sorted(place for place, offset in new.items() if place in old and offset < old[place])
     if ahead:

@@ -9,21 +9,25 @@ import fcntl
 import json
 import sqlite3
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa
+
 from quorate.codecs.errors import InputError
 from quorate.watch.causes import fact_from_json
+from quorate.watch.kept import chunks_to_merge, last_of_keys, pack_rows, unpack_rows
 from quorate.watch.model import EventKind, LagSample, MovedPartition, WatchEvent, as_json
-from quorate.watch.partition import KeptRecord
+from quorate.watch.partition import PendingRow
 from quorate.watch.states import Header, Members, delta, pack, unpack
 
 __all__ = ["WatchStore"]
 
-FORMAT = 1
+FORMAT = 2
 FILE = "watch.sqlite"
 KEY_FRAME_EVERY = 32
 """Changes between two key frames of a group: reading a moment applies at most so many."""
@@ -33,7 +37,8 @@ CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE groups (no INTEGER PRIMARY KEY, group_id TEXT UNIQUE);
 CREATE TABLE topics (id TEXT PRIMARY KEY, name TEXT) WITHOUT ROWID;
 CREATE TABLE positions (topic TEXT, partition INTEGER, next INTEGER, PRIMARY KEY (topic, partition)) WITHOUT ROWID;
-CREATE TABLE records (topic TEXT, partition INTEGER, key BLOB, producer INTEGER, value BLOB, offset INTEGER,
+CREATE TABLE chunks (seq INTEGER PRIMARY KEY, topic TEXT, partition INTEGER, rows INTEGER, body BLOB);
+CREATE TABLE pending (topic TEXT, partition INTEGER, key BLOB, producer INTEGER, value BLOB, offset INTEGER,
     ms INTEGER, PRIMARY KEY (topic, partition, key, producer)) WITHOUT ROWID;
 CREATE TABLE trackers (group_no INTEGER PRIMARY KEY, body TEXT);
 CREATE TABLE events (id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, group_no INTEGER, kind TEXT, body BLOB);
@@ -158,24 +163,36 @@ class WatchStore:
         """Set the next offset to read."""
         self._db.execute("INSERT OR REPLACE INTO positions VALUES (?, ?, ?)", (topic, partition, next_offset))
 
-    def put_records(self, topic: str, partition: int, ended: Iterable[int], records: Iterable[KeptRecord]) -> None:
-        """Keep the last record of each key; those of ended transactions are gone."""
-        self._db.executemany(
-            "DELETE FROM records WHERE topic = ? AND partition = ? AND producer = ?",
-            [(topic, partition, producer_id) for producer_id in ended],
-        )
-        gone, kept = [], []
-        for one in records:
-            if one.value is None:
-                gone.append((topic, partition, one.key))
-            else:
-                kept.append((topic, partition, one.key, one.producer_id, one.value, one.offset, one.timestamp_ms))
-        self._db.executemany("DELETE FROM records WHERE topic = ? AND partition = ? AND key = ?", gone)
-        self._db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", kept)
+    def put_rows(self, topic: str, partition: int, rows: pa.Table) -> None:
+        """Append a chunk: the last record of each key that was read since the last one."""
+        older = self._db.execute(
+            "SELECT seq, rows FROM chunks WHERE topic = ? AND partition = ? ORDER BY seq DESC", (topic, partition)
+        ).fetchall()
+        count = chunks_to_merge([len(rows), *(size for _, size in older)]) - 1
+        merged = [seq for seq, _ in older[:count]]
+        parts = [part for seq in reversed(merged) for part in self._chunk(self._db, seq)]
+        if count or not older:
+            rows = last_of_keys([*parts, *rows.to_batches()], drop_deleted=count == len(older))
+            self._db.executemany("DELETE FROM chunks WHERE seq = ?", [(seq,) for seq in merged])
+        if len(rows):
+            self._db.execute(
+                "INSERT INTO chunks (topic, partition, rows, body) VALUES (?, ?, ?, ?)",
+                (topic, partition, len(rows), pack_rows(rows)),
+            )
+
+    @staticmethod
+    def _chunk(db: sqlite3.Connection, seq: int) -> Iterator[pa.RecordBatch]:
+        return unpack_rows(db.execute("SELECT body FROM chunks WHERE seq = ?", (seq,)).fetchone()[0])
+
+    def put_pending(self, topic: str, partition: int, pending: Iterable[PendingRow]) -> None:
+        """Set the records of open transactions."""
+        self._db.execute("DELETE FROM pending WHERE topic = ? AND partition = ?", (topic, partition))
+        rows = [(topic, partition, *row) for row in pending]
+        self._db.executemany("INSERT INTO pending VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def forget(self, topic: str, partition: int) -> None:
         """Remove position and records of a partition whose log was created again."""
-        for table in ("positions", "records"):
+        for table in ("positions", "chunks", "pending"):
             self._db.execute(f"DELETE FROM {table} WHERE topic = ? AND partition = ?", (topic, partition))
 
     def put_names(self, names: Mapping[str, str]) -> None:
@@ -227,9 +244,9 @@ class WatchStore:
         rows = [(self.group_no(group_id), at_ms // 1000, records, ms) for group_id, records, ms in lags]
         self._db.executemany("INSERT OR REPLACE INTO lags VALUES (?, ?, ?, ?)", rows)
 
-    def put_offsets(self, at_ms: int, offsets: Iterable[tuple[str, Any]]) -> None:
-        """Append the offsets of groups' partitions."""
-        rows = [(self.group_no(group_id), at_ms // 1000, pack(body)) for group_id, body in offsets]
+    def put_offsets(self, at_ms: int, offsets: Iterable[tuple[str, bytes]]) -> None:
+        """Append copies of groups' offsets, packed: topic → the columns that `offsets` returns."""
+        rows = [(self.group_no(group_id), at_ms // 1000, body) for group_id, body in offsets]
         self._db.executemany("INSERT OR REPLACE INTO offsets VALUES (?, ?, ?)", rows)
 
     # ---- retention
@@ -294,12 +311,19 @@ class WatchStore:
         """Return the next offset by topic and partition."""
         return {(topic, number): at for topic, number, at in self._reader().execute("SELECT * FROM positions")}
 
-    def records(self, topic: str, partition: int) -> Sequence[tuple[bytes, int, bytes, int, int]]:
-        """Return key, producer id, value, offset and time of kept records, by offset."""
+    def chunks(self, topic: str, partition: int) -> Iterator[pa.RecordBatch]:
+        """Yield the kept records of a log, the last record of a key last."""
+        db = self._reader()
+        found = db.execute("SELECT seq FROM chunks WHERE topic = ? AND partition = ? ORDER BY seq", (topic, partition))
+        for (seq,) in found.fetchall():
+            yield from self._chunk(db, seq)
+
+    def pending(self, topic: str, partition: int) -> list[PendingRow]:
+        """Return the records of open transactions, by offset."""
         return (
             self._reader()
             .execute(
-                "SELECT key, producer, value, offset, ms FROM records WHERE topic = ? AND partition = ? "
+                "SELECT key, producer, value, offset, ms FROM pending WHERE topic = ? AND partition = ? "
                 "ORDER BY offset",
                 (topic, partition),
             )
@@ -425,8 +449,11 @@ class WatchStore:
         )
         return {found: (records, ms) for found, records, ms in rows}
 
-    def offsets(self, group_id: str, at_ms: int) -> Any:
-        """Return the last offsets of a group's partitions at a time, as `put_offsets` got them."""
+    def offsets(self, group_id: str, at_ms: int) -> list[tuple[str, int, int, int, int | None, int | None]]:
+        """Return the last copy of a group's offsets at a time.
+
+        Topic, partition, offset, time of the commit, end offset and lag in time of each partition.
+        """
         row = (
             self._reader()
             .execute(
@@ -435,7 +462,12 @@ class WatchStore:
             )
             .fetchone()
         )
-        return None if row is None else unpack(row[0])
+        topics: dict[str, list[list[Any] | None]] = {} if row is None else unpack(row[0])
+        return [
+            (topic, *values)
+            for topic, columns in topics.items()
+            for values in zip(*(repeat(None) if column is None else column for column in columns), strict=False)
+        ]
 
     def since_ms(self) -> int | None:
         """Return the begin of the kept history."""

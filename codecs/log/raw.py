@@ -114,6 +114,21 @@ class RawBlock:
             markers=markers or Markers(),
         )
 
+    def since(self, offset: int) -> "RawBlock":
+        """Return the part from an offset on."""
+        row, marker = (int((of < offset).sum()) for of in (self.offset, self.markers.offset))
+        rows = slice(row, None)
+        markers = self.markers[marker:]
+        return replace(
+            self,
+            keys=self.keys[rows],
+            values=self.values[rows],
+            offset=self.offset[rows],
+            timestamp_ms=self.timestamp_ms[rows],
+            producer_id=self.producer_id[rows],
+            markers=replace(markers, row=markers.row - row),
+        )
+
     def upto(self, *, offset: int | None = None, timestamp_ms: int | None = None) -> tuple["RawBlock", bool]:
         """Return the part before the first record or marker after `offset` or `timestamp_ms`.
 

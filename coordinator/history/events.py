@@ -231,6 +231,12 @@ class History:
         self.state.replay(record, offset=entry.offset, producer_id=_producer(entry))
         return found
 
+    def note_commit(self, entry: LogEntry) -> None:
+        """Note a commit that was replayed before; `finish` returns what changed."""
+        assert isinstance(entry.record, CoordinatorRecord)
+        key: Any = entry.record.key
+        self._step(key.group, entry).offset((key.topic, key.partition), pending=False)
+
     def view(self, group_id: str) -> GroupView | None:
         """Return the group after the last event, `None` if it does not exist."""
         return self._views.get(group_id)
