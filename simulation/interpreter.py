@@ -1,11 +1,11 @@
 """Clocks, random numbers and threads of the interpreter, under the control of a simulation.
 
 While a simulation runs, `time.time`, `time.monotonic`, `random`, `os.urandom` (and so `uuid` and
-`secrets`) and `os.pwrite` are the simulation's, for its own thread only. Other threads get the real
-ones. Functions that a module has imported by name are replaced, too. Everything is restored
-afterwards.
+`secrets`) and `os.pwrite` are the simulation's, for its own thread only, and it seeds instances of
+`random.Random` that have no seed. Other threads get the real ones. Functions that a module has
+imported by name are replaced, too. Everything is restored afterwards.
 
-Not covered: `datetime.now`, an unseeded `random.Random()`, and defaults of parameters.
+Not covered: `datetime.now`, and defaults of parameters.
 """
 
 import gc
@@ -123,6 +123,8 @@ def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
                         names[name] = kind
         start = threading.Thread.start
         threading.Thread.start = _refuse_thread(start)  # type: ignore[method-assign,assignment]
+        seed = Random.seed
+        Random.seed = _seeded(seed)  # type: ignore[method-assign]
         collects, freezes = gc.isenabled(), not gc.get_freeze_count()
         gc.collect()
         if freezes:
@@ -137,6 +139,7 @@ def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
             if freezes:
                 gc.unfreeze()
             threading.Thread.start = start  # type: ignore[method-assign]
+            Random.seed = seed  # type: ignore[method-assign]
             for names, name, value in reversed(undo):
                 if value is None:
                     names.pop(name, None)
@@ -179,6 +182,16 @@ def _drawn(real: Callable[..., Any], name: str) -> Callable[..., Any]:
         return (real if one is None else getattr(one.random, name))(*args, **named)
 
     return draw
+
+
+def _seeded(real: Callable[..., None]) -> Callable[..., None]:
+    def seed(instance: Random, a: Any = None, *args: Any, **named: Any) -> None:
+        one = _running.get(threading.get_ident())
+        if a is None and one is not None:
+            a = one.random.getrandbits(64)
+        real(instance, a, *args, **named)
+
+    return seed
 
 
 def _written(real: Callable[..., int]) -> Callable[..., int]:

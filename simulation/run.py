@@ -137,7 +137,7 @@ def check_determinism(
         if one != other:
             raise NotDeterministic(
                 f"seed {seed}: step {number:,} differs: {_step(one)} in one run, {_step(other)} in the other",
-                "look for an order by id() or hash(), datetime.now, random.Random() without a seed, and state "
+                "look for an order by id() or hash(), datetime.now, and state "
                 "that is kept from one run to the next, before that step",
             )
     for a, b in zip(first.trace.events, second.trace.events, strict=False):
