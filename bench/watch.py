@@ -2,8 +2,9 @@
 
 Logs are generated. Each measurement is a process of its own, whose peak memory is reported. The day
 has 1,000 groups of four members and four partitions; each group commits once a minute and is
-restarted member by member twice; lags are sampled every ten seconds. `--quick` replays an hour. No
-peer keeps such a history, so that figures are compared with goals.
+restarted member by member twice; lags are sampled every ten seconds. `--quick` replays an hour. An
+embedded broker is followed while 50,000 commits a second are written to it. No peer keeps such a
+history, so that figures are compared with goals.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from random import Random
@@ -20,9 +22,16 @@ sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard
 
 from _data import START_MS
 from _report import Report
+from _servers import embedded
+from _wire import Wire, find_coordinator, make_topic
 from coordinator_load import pairs, write_log
 
 from quorate.codecs import CoordinatorRecord, Uuid, encode_record
+from quorate.codecs.api.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.consumer_protocol import encode_protocol
 from quorate.codecs.messages import GroupMetadataKey, GroupMetadataValue, MemberMetadata
@@ -43,6 +52,11 @@ LOGS = 8
 """Partitions of `__consumer_offsets`."""
 
 SAMPLE_S = 10
+
+COMMITTED = 1_000
+"""Partitions in a commit of the writer of `follow`, 50 a second."""
+
+RATE = 50_000
 MINUTE_MS = 60_000
 
 
@@ -193,6 +207,55 @@ def day(logs: Path, state: Path, minutes: int) -> dict[str, float]:
     return found | {"samples": samples, "bytes": size}
 
 
+def follow(address: str, seconds: float) -> dict[str, float]:
+    """Follow a cluster for some seconds after the start."""
+    with Observer(address, interval_s=3_600) as observer:
+        observer.wait_until_caught_up(60)
+        begin, cpu, before = time.perf_counter(), time.process_time(), observer.status().records
+        late = 0
+        while time.perf_counter() - begin < seconds:
+            time.sleep(0.1)
+            late = max(late, observer.status().late_ms)
+        took, used = time.perf_counter() - begin, time.process_time() - cpu
+        return {"seconds": took, "cpu": used, "records": observer.status().records - before, "late": late / 1000}
+
+
+def write_commits(address: str, stop: threading.Event) -> None:
+    """Commit 1,000 partitions of a group 50 times a second."""
+    make_topic(address, "busy", COMMITTED)
+    wire = Wire(address)
+    find_coordinator(wire, "busy")
+    begin = time.perf_counter()
+    number = 0
+    while not stop.is_set():
+        number += 1
+        parts = [
+            OffsetCommitRequestPartition(partition_index=index, committed_offset=number, committed_metadata="")
+            for index in range(COMMITTED)
+        ]
+        topic = OffsetCommitRequestTopic(name="busy", partitions=tuple(parts))
+        request = OffsetCommitRequest(
+            group_id="busy", generation_id_or_member_epoch=-1, member_id="", group_instance_id=None, topics=(topic,)
+        )
+        response = wire.request(request, 9)
+        assert not response.topics[0].partitions[0].error_code, response.topics[0].partitions[0]
+        time.sleep(max(0.0, begin + number * COMMITTED / RATE - time.perf_counter()))
+
+
+def followed(seconds: float) -> dict[str, float]:
+    """Measure `follow` while commits are written."""
+    stop = threading.Event()
+    with embedded() as server:
+        writer = threading.Thread(target=write_commits, args=(server.address, stop))
+        writer.start()
+        try:
+            time.sleep(1)
+            return alone("follow", server.address, seconds)
+        finally:
+            stop.set()
+            writer.join()
+
+
 def alone(name: str, *arguments: object) -> dict[str, float]:
     """Run a measurement in a new process."""
     command = [sys.executable, "-P", __file__, "--alone", name, *map(str, arguments)]
@@ -203,9 +266,12 @@ def alone(name: str, *arguments: object) -> dict[str, float]:
 
 def main() -> None:
     if sys.argv[1:2] == ["--alone"]:
-        name, logs, state, *rest = sys.argv[2:]
-        work = {"read": read, "day": day}[name]
-        found = work(Path(logs), Path(state), *map(int, rest))  # type: ignore[operator]
+        name, *rest = sys.argv[2:]
+        if name == "follow":
+            found = follow(rest[0], float(rest[1]))
+        else:
+            logs, state, *more = rest
+            found = {"read": read, "day": day}[name](Path(logs), Path(state), *map(int, more))  # type: ignore[operator]
         print(json.dumps(found | {"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
         return
     report = Report("An observer of groups", __doc__ or "", argparse.ArgumentParser())
@@ -228,6 +294,17 @@ def main() -> None:
         report.cost(f"start from {count:,} commits of other keys", found["seconds"], None, "", "s", goal="< 10 s")
         found = alone("read", logs, folder / "state-2")
         report.cost("resume from the store, with as many commits", found["seconds"], None, "", "s", goal="< 10 s")
+        seconds = report.pick(10.0, quick=4.0, smoke=1.0)
+        found = followed(seconds)
+        report.rate(
+            "follow a broker that 50,000 commits/s are written to",
+            found["records"] / found["seconds"],
+            None,
+            "",
+            goal="≥ 50,000/s on one core",
+            per_core=found["records"] / found["cpu"],
+        )
+        report.cost("the same: most late", found["late"], None, "", "s", goal="< 5 s")
         minutes = report.pick(24 * 60, quick=60, smoke=3)
         groups = report.pick(GROUPS, quick=GROUPS, smoke=20)
         logs = folder / "day"

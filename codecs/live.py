@@ -86,10 +86,12 @@ class LivePoll:
     """The records of one poll, and whether all records that existed at the start are read.
 
     `records`: kafka-python's, by partition, with raw keys and values. A poll has whole batches.
+    `waiting`: how many offsets after them the brokers had, as of their last responses.
     """
 
     records: Mapping[int, Sequence[Any]]
     caught_up: bool
+    waiting: int = 0
 
 
 def poll_live(
@@ -243,7 +245,9 @@ class _LiveReader:
         positions: dict[TopicPartition, int | None] = {}
         while follow or pending:
             polled: dict[int, Sequence[Any]] = {}
+            waiting = 0
             for at, records in self._polled(consumer).items():
+                waiting += max(0, (consumer.highwater(at) or 0) - records[-1].offset - 1)
                 if not follow or since_ms is not None:
                     records = [
                         record
@@ -253,7 +257,7 @@ class _LiveReader:
                 polled[at.partition] = records
             if follow and pending:
                 pending = {at for at in pending if (consumer.position(at, timeout_ms=timeout) or 0) < ends[at]}
-            yield LivePoll(records=polled, caught_up=not pending)
+            yield LivePoll(records=polled, caught_up=not pending, waiting=waiting)
             if self.stale:
                 consumer = self._replaced(consumer)
             if follow:

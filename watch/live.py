@@ -41,6 +41,9 @@ _STATES_S = 0.5
 _TURN_S = 0.1
 """Time in which a thread notices that it should stop."""
 
+LATE_MS = 5_000
+"""Records that are read later than this are a problem, if more are waiting."""
+
 PERMISSIONS = (
     f"DESCRIBE and READ on {CONSUMER_OFFSETS} and {SHARE_GROUP_STATE} are required; "
     "DESCRIBE and READ on the groups' topics for their lags"
@@ -196,8 +199,13 @@ class LogThread:
             self._collector.take(block_of(records, self.topic, number), leader_epochs(records))
             newest_ms = max(newest_ms, records[-1].timestamp)
         now_ms = time.time_ns() // 1_000_000
-        self.late_ms = max(0, now_ms - newest_ms) if newest_ms >= 0 else 0
         self._collector.flush(now_ms, is_live=True)
+        self.late_ms = max(0, now_ms - newest_ms) if poll.waiting and newest_ms >= 0 else 0
+        if self.caught_up and self.late_ms >= LATE_MS:
+            text = f"{self.topic} is read {self.late_ms / 1000:,.0f} s late: {poll.waiting:,} records are waiting"
+            self._problems.set(f"{self.topic} late", text)
+        else:
+            self._problems.clear(f"{self.topic} late")
 
     def _notice(self, text: str) -> None:
         if "connected again" in text:

@@ -1,14 +1,24 @@
-"""An observer of an embedded cluster when something fails."""
+"""An observer of an embedded cluster when something fails, or is slow."""
 
+import re
+import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from kafka import KafkaConsumer
 
 from quorate.cluster import EmbeddedCluster
+from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.errors import QuorateError
-from quorate.watch import EventKind, MemberJoined, Observer, rebalance
+from quorate.codecs.live import LivePoll
+from quorate.watch import EventKind, MemberJoined, Observer, WatchLimits, live, rebalance
+from quorate.watch.collector import Collector
+from quorate.watch.problems import Problems
 from quorate.watch.store import WatchStore
+from quorate.watch.topics import KnownTopics
+from tests.coordinator.bulk_logs import pair_of
 from tests.integration.test_watch import LIMIT_S, assigned
 
 
@@ -51,3 +61,35 @@ def test_a_restarted_broker_is_followed_further(kafka):
         kafka.start_broker(broker)
         join_and_leave(kafka, "after")
         observer.wait_for(rebalance(group="after", cause=MemberJoined), LIMIT_S)
+
+
+def test_a_late_reader_says_so_until_it_has_caught_up(tmp_path, monkeypatch):
+    key, value = pair_of(("commit", 0, 0, 0, 0, 7))
+    minute_ago_ms = time.time_ns() // 1_000_000 - 60_000
+    late, seen = [], []
+
+    def polls(*_: object, **__: object) -> Iterator[LivePoll]:
+        for offset, waiting in enumerate([5, 0]):
+            record = SimpleNamespace(
+                offset=offset, key=key, value=value, timestamp=minute_ago_ms + offset, leader_epoch=0
+            )
+            yield LivePoll(records={0: [record]}, caught_up=True, waiting=waiting)
+            late.append(thread.late_ms)
+            seen.append(problems.sentences())
+        stop.set()
+        yield LivePoll(records={}, caught_up=True)
+
+    monkeypatch.setattr(live, "poll_live", polls)
+    store, problems, stop = WatchStore(tmp_path, "a cluster"), Problems(), threading.Event()
+    collector = Collector(store, KnownTopics(), WatchLimits(), lambda _: None)
+    cluster = live.LiveCluster(["localhost:1"], {}, 1)
+    thread = live.LogThread(cluster, CONSUMER_OFFSETS, collector, problems, stop)
+    thread.caught_up = True
+    thread.start()
+    thread.join(LIMIT_S)
+    assert late[0] >= 60_000
+    assert re.fullmatch(f"{CONSUMER_OFFSETS} is read \\d+ s late: 5 records are waiting", *seen[0])
+    assert (late[1], seen[1]) == (0, ())
+    assert collector.records == 2
+    assert collector.next_offsets(CONSUMER_OFFSETS) == {0: 2}
+    store.close()
