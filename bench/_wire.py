@@ -41,12 +41,17 @@ class Wire:
 
     def receive(self, request: type[Message], version: int) -> Any:
         """Return the next response, to a request of this class."""
+        api = api_of(request)
+        position = 8 + api.response_header_version(version)
+        return decode_api(api.response.cls, self.receive_bytes(), version, position=position)
+
+    def receive_bytes(self) -> bytes:
+        """Return the bytes of the next response, with its size."""
         found = self.socket.recv(65_536)
         size = 4 + int.from_bytes(found[:4], "big")
         while len(found) < size:
             found += self.socket.recv(65_536)
-        api = api_of(request)
-        return decode_api(api.response.cls, found, version, position=8 + api.response_header_version(version))
+        return found
 
 
 def make_topic(address: str, topic: str, partitions: int) -> None:

@@ -85,7 +85,7 @@ def read_live(
 class LivePoll:
     """The records of one poll, and whether all records that existed at the start are read.
 
-    `records`: kafka-python's, by partition, with raw keys and values. A poll has whole batches.
+    `records`: kafka-python's, by partition, for `quorate.codecs.live_batches`; only whole batches.
     `waiting`: how many offsets after them the brokers had, as of their last responses.
     """
 
@@ -105,10 +105,12 @@ def poll_live(
 ) -> Generator[LivePoll, None, None]:
     """Follow a coordinator topic like `read_live`, but yield each poll, also an empty one.
 
-    Records are not decoded. It returns never; the caller closes it. Raises as `read_live` does.
+    Records are not decoded, most are in their batches (see `block_of_polled`). It returns never;
+    the caller closes it. Raises as `read_live` does. Needs pyarrow.
     """
     config = {"max_poll_records": _WHOLE_BATCHES} | kafka_python_config
     reader = _reader(bootstrap_servers, topic, "read_committed", connect_timeout_ms, 0, on_notice, config)
+    reader.whole_batches = True
     return reader.polls(None, True, None, start_offsets or {})
 
 
@@ -161,6 +163,7 @@ class _LiveReader:
         self.stall_timeout_ms = stall_timeout_ms
         self.on_notice = on_notice
         self.clients: list[KafkaNetClient] = []
+        self.whole_batches = False
         self.stale = False  # the client waits for the response to a request that it has not sent
         self.where = where_text(bootstrap_servers, config)
 
@@ -199,6 +202,10 @@ class _LiveReader:
         )
         self.open.enter_context(closing(consumer))
         self.clients = clients
+        if self.whole_batches:
+            from quorate.codecs.live_batches import return_batches
+
+            return_batches(consumer)
         return consumer
 
     def _replaced(self, consumer: "KafkaConsumer") -> "KafkaConsumer":

@@ -8,16 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.codecs.errors import InputError, QuorateError
 from quorate.codecs.live import LivePoll, poll_live
+from quorate.codecs.live_batches import block_of_polled, leader_epochs
 from quorate.codecs.live_connect import LiveError, explain_error, where_text
-from quorate.codecs.log.raw import RawBlock
 from quorate.watch.collector import Collector
 from quorate.watch.lags import Ends, Lags, TimestampReader
 from quorate.watch.limits import WatchLimits
@@ -196,7 +193,7 @@ class LogThread:
                 continue
             if records[0].offset < self._collector.next_offsets(self.topic).get(number, 0):
                 self._collector.start_again(self.topic, number)
-            self._collector.take(block_of(records, self.topic, number), leader_epochs(records))
+            self._collector.take(block_of_polled(records, self.topic, number), leader_epochs(records))
             newest_ms = max(newest_ms, records[-1].timestamp)
         now_ms = time.time_ns() // 1_000_000
         self._collector.flush(now_ms, is_live=True)
@@ -212,27 +209,6 @@ class LogThread:
             self._problems.clear(f"{self.topic} leaders")
         else:
             self._problems.set(f"{self.topic} leaders", text)
-
-
-def block_of(records: Sequence[Any], topic: str, number: int) -> RawBlock:
-    """Return the records of a poll as a block."""
-    block = RawBlock.of(
-        pa.array([record.key for record in records], pa.binary()),
-        pa.array([record.value for record in records], pa.binary()),
-        offset=[record.offset for record in records],
-        timestamp_ms=[record.timestamp for record in records],
-    )
-    return replace(block, topic=topic, partition=number)
-
-
-def leader_epochs(records: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return the first offset of each leader epoch, if the client shows it."""
-    found: list[tuple[int, int]] = []
-    for record in records:
-        epoch = record.leader_epoch
-        if epoch is not None and epoch >= 0 and (not found or found[-1][1] != epoch):
-            found.append((record.offset, epoch))
-    return found
 
 
 class StatesThread:

@@ -9,20 +9,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from quorate.codecs.batches.control import control_record
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import TRANSACTIONAL
 from quorate.codecs.columnar.frame import Bools, Ints
-from quorate.codecs.columnar.slots import Slots
+from quorate.codecs.columnar.slots import Slots, binary_array
 from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records, some_records_of
 from quorate.codecs.log.columns import FoundRecords, PartitionColumns, prefetch
 from quorate.codecs.log.files import PartitionFiles
-from quorate.codecs.log.model import LogProblem
+from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
 
-__all__ = ["Markers", "RawBlock", "read_raw"]
+__all__ = ["Markers", "RawBlock", "block_of_batches", "read_raw"]
 
 RAW_BLOCK_BYTES = BLOCK_BYTES // 2
 """Arrays of this size stay in the processor's cache between steps; smaller ones need more calls."""
@@ -181,6 +182,31 @@ def read_raw(
     )
     blocks = (replace(block, topic=files.topic, partition=files.partition) for block in _blocks(reader.found()))
     return prefetch(blocks) if use_threads else blocks
+
+
+def block_of_batches(batches: Batches) -> RawBlock:
+    """Return the records of intact batches without control batches. Raises `LogError`."""
+    parts: list[RawBlock] = []
+    while len(batches):
+        records, problems, used = some_records_of(batches, MAX_BATCH_BYTES)
+        if problems:
+            raise LogError(f"a batch cannot be decoded: {problems[0]}")
+        parts.append(_block(FoundRecords([], batches, records, used), None))
+        batches = batches.select(np.arange(used, len(batches)))
+    return parts[0] if len(parts) == 1 else _concatenated(parts)
+
+
+def _concatenated(parts: list[RawBlock]) -> RawBlock:
+    """Return one block with the records of all, which have no markers."""
+    keys, values = (
+        pa.concat_arrays([binary_array(slots) for slots in column])
+        for column in ([part.keys for part in parts], [part.values for part in parts])
+    )
+    offset, timestamp_ms, producer_id = (
+        np.concatenate(column)
+        for column in zip(*((part.offset, part.timestamp_ms, part.producer_id) for part in parts), strict=True)
+    )
+    return RawBlock.of(keys, values, offset=offset, timestamp_ms=timestamp_ms, producer_id=producer_id)
 
 
 def _blocks(found: Iterable[FoundRecords]) -> Iterator[RawBlock]:
