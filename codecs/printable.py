@@ -12,6 +12,7 @@ __all__ = [
     "brief_id",
     "counted",
     "cut",
+    "duration_text",
     "hash_text",
     "listed",
     "printable",
@@ -100,3 +101,12 @@ def brief_id(text: str) -> str:
 def hash_text(value: int) -> str:
     """Return a metadata hash as 64 bits in hex."""
     return f"0x{value & (1 << 64) - 1:016x}"
+
+
+def duration_text(duration_ms: int) -> str:
+    """Return a duration for a sentence, such as "1.2 s" or "5 min"."""
+    if duration_ms < 1000:
+        return f"{duration_ms} ms"
+    if duration_ms < 120_000:
+        return f"{duration_ms / 1000:.1f} s"
+    return f"{duration_ms / 60_000:.0f} min" if duration_ms < 7_200_000 else f"{duration_ms / 3_600_000:.0f} h"

@@ -21,9 +21,9 @@ from quorate.coordinator.history.group_rows import finding_rows
 from quorate.coordinator.history.replay import ReplayedGroup, ReplayedGroups
 from quorate.coordinator.state import CoordinatorGroup, ShareGroup
 from quorate.watch.limits import WatchLimits
+from quorate.watch.locality import cross_rack_share
 from quorate.watch.model import UpgradeFinding, WatchEvent
 from quorate.watch.partition import FollowedPartition, PartitionChanges
-from quorate.watch.rebalances import cross_rack_share
 from quorate.watch.shares import FollowedShares
 from quorate.watch.states import Members, header_of, members_of
 from quorate.watch.store import WatchStore

@@ -15,6 +15,7 @@ from quorate.codecs.errors import InputError, QuorateError
 from quorate.codecs.live import LivePoll, poll_live
 from quorate.codecs.live_batches import block_of_polled, leader_epochs
 from quorate.codecs.live_connect import LiveError, explain_error, where_text
+from quorate.codecs.printable import duration_text
 from quorate.watch.collector import Collector
 from quorate.watch.lags import Ends, Lags, TimestampReader
 from quorate.watch.limits import WatchLimits
@@ -257,7 +258,7 @@ class StatesThread:
                     seen_ms=now_ms,
                     group_id=group_id,
                     kind=EventKind.STUCK,
-                    sentence=f"members have not rejoined within {self._limits.stuck_ms / 60_000:g} minutes",
+                    sentence=f"members have not rejoined within {duration_text(self._limits.stuck_ms)}",
                 )
                 for group_id in sorted(stuck)
             )

@@ -12,9 +12,9 @@ from quorate.coordinator.history.share_facts import ShareStateReset
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.watch.causes import ResetByAdmin
 from quorate.watch.kept import block_of_kept
+from quorate.watch.locality import TopicFacts
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.partition import PartitionChanges
-from quorate.watch.rebalances import TopicFacts
 
 __all__ = ["FollowedShares"]
 

@@ -195,3 +195,34 @@ def test_a_restart_loses_no_event_and_repeats_none(
         )
         assert began == ended == list(range(1, left.epoch + 1))
         assert observer.group(group_id, at_ms=left.at_ms - 1).members
+
+
+@pytest.mark.kafka_topic(partitions=1)
+def test_the_lag_of_a_share_group_counts_from_its_start_offset(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    from tests.integration.test_share_groups import Member, configure, nothing, poll_until
+
+    begin = time.time_ns() // 1_000_000 - 3_600_000
+    configure(kafka_cluster, group_id)
+    with KafkaProducer(bootstrap_servers=kafka_cluster.bootstrap_servers) as producer:
+        for number in range(5):
+            producer.send(topic, b"%d" % number, partition=0, timestamp_ms=begin + 1000 * number)
+        producer.flush()
+    with Observer(kafka_cluster.bootstrap_servers, interval_s=600) as observer:
+        with Member(kafka_cluster, group_id, topic, explicit=True) as one:
+            poll_until([one], lambda: one.received.total() >= 5, nothing)
+        wait_for_commit(observer, group_id, topic, {0: 0})  # what was not acknowledged is released
+        observer.sample()
+        (found,) = [one for one in observer.groups() if one.group_id == group_id]
+        assert (found.kind, found.lag_records, found.lag_ms) == ("share", 5, 4_000)
+
+
+@pytest.mark.kafka_topic(partitions=2)
+def test_the_fixture_observes_the_cluster_of_the_test(
+    kafka_cluster: Cluster, observer: Observer, topic: str, group_id: str
+) -> None:
+    assert observer.is_caught_up
+    with consumer(kafka_cluster, topic, group_id):
+        joined = observer.wait_for(rebalance(group=group_id, cause=MemberJoined), LIMIT_S)
+    assert [move.topic for move in joined.moved] == [topic, topic]

@@ -1,7 +1,7 @@
 """One member of a group, of the classic or the consumer protocol."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaException
@@ -10,7 +10,15 @@ from quorate.cluster.interface import Cluster
 
 
 @contextmanager
-def member(cluster: Cluster, topic: str, group_id: str, protocol: str, **config: object) -> Iterator[Consumer]:
+def member(
+    cluster: Cluster,
+    topic: str,
+    group_id: str,
+    protocol: str,
+    *,
+    on_revoke: Callable[..., object] | None = None,
+    **config: object,
+) -> Iterator[Consumer]:
     """A consumer that polls in a thread of its own, until the block ends."""
     one = Consumer(
         {
@@ -23,7 +31,7 @@ def member(cluster: Cluster, topic: str, group_id: str, protocol: str, **config:
             **config,
         }
     )
-    one.subscribe([topic])
+    one.subscribe([topic], **({} if on_revoke is None else {"on_revoke": on_revoke}))
     stop = threading.Event()
 
     def poll() -> None:
