@@ -5,6 +5,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from quorate.cluster import EmbeddedCluster, Security
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 LOGS = CAPTURES / "upgrade-4.0-to-4.3-and-back"
@@ -67,3 +78,51 @@ def test_the_command_names_what_is_wrong(quorate: Callable, arguments: tuple[obj
     assert done.status == 1
     assert message in done.err
     assert "Traceback" not in done.err
+
+
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:admin",
+}
+
+
+def login(user: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": f"{user}-secret",
+    }
+
+
+def test_missing_permissions_are_named_at_the_start(quorate: Callable) -> None:
+    users = {user: f"{user}-secret" for user in ("admin", "alice")}
+    with EmbeddedCluster(properties=AUTHORIZER, security=Security(users=users)) as kafka:
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers} | login("admin"))
+        for done in admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("g")]).values():
+            done.exception(60)  # which creates __consumer_offsets
+        options = (
+            "--security-protocol",
+            "SASL_PLAINTEXT",
+            "--sasl-mechanism",
+            "PLAIN",
+            "--sasl-plain-username",
+            "alice",
+        )
+        arguments = ("-b", kafka.bootstrap_servers, *options, "--sasl-plain-password", "alice-secret")
+        for verb in ("describe", "read"):
+            done = quorate("watch", *arguments)
+            assert (done.status, done.out) == (1, "")
+            assert f"this client is not allowed to {verb} __consumer_offsets" in done.err
+            assert "DESCRIBE and READ on __consumer_offsets and __share_group_state are required" in done.err
+            assert "Traceback" not in done.err
+            allowed = AclBinding(
+                ResourceType.TOPIC,
+                "__consumer_offsets",
+                ResourcePatternType.LITERAL,
+                "User:alice",
+                "*",
+                AclOperation.DESCRIBE,
+                AclPermissionType.ALLOW,
+            )
+            admin.create_acls([allowed])[allowed].result(60)
