@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -43,6 +44,7 @@ func consume(ctx context.Context, own ...kgo.Opt) {
 		kgo.ConsumeTopics(setting("TOPIC")),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.AutoCommitInterval(300*time.Millisecond),
+		kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, client *kgo.Client, _ map[string][]int32) {
 			time.Sleep(time.Duration(callback) * time.Millisecond)
 			if err := client.CommitUncommittedOffsets(ctx); err != nil {
@@ -98,7 +100,7 @@ func record() *kgo.Record {
 }
 
 func newClient(own ...kgo.Opt) *kgo.Client {
-	client, err := kgo.NewClient(append(own, kgo.SeedBrokers(setting("BOOTSTRAP")), kgo.ClientID(setting("CLIENT_ID")))...)
+	client, err := kgo.NewClient(append(own, kgo.SeedBrokers(strings.Split(setting("BOOTSTRAP"), ",")...), kgo.ClientID(setting("CLIENT_ID")))...)
 	check(err)
 	return client
 }

@@ -114,6 +114,21 @@ class Evidence:
                 for name in ("partitions", "partition_data", "partition_responses", "partition_indexes"):
                     yield from getattr(topic, name, ())
 
+    def fetched_partitions(self) -> list[tuple[Exchange, frozenset[int]]]:
+        """Return each Fetch with its partitions, also those that its session remembers."""
+        sessions: dict[int, set[int]] = {}
+        found = []
+        for one in self.of("Fetch"):
+            wanted = {part.partition for part in self.partitions(one.request.topics)}
+            if one.request.session_epoch > 0:
+                wanted |= sessions.get(one.link.number, set())
+                for topic in one.request.forgotten_topics_data:
+                    if {topic.topic, str(topic.topic_id)} & {self.topic, self.topic_id}:
+                        wanted -= set(topic.partitions)
+            sessions[one.link.number] = wanted
+            found.append((one, frozenset(wanted)))
+        return found
+
     def heartbeats(self) -> dict[str, list[Exchange]]:
         """Return the ConsumerGroupHeartbeats of each member, by its member id."""
         found: dict[str, list[Exchange]] = {}

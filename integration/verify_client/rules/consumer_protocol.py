@@ -154,7 +154,7 @@ def no_commit_with_an_old_epoch(seen: Evidence, found: Findings) -> None:
 @client_rule("KIP-848", "A member stops to use a partition before it reports that it does not own it any more.")
 def revoke_before_acknowledge(seen: Evidence, found: Findings) -> None:
     commits = seen.of("OffsetCommit")
-    fetches = _fetched_partitions(seen)
+    fetches = seen.fetched_partitions()
     for member, beats in seen.heartbeats().items():
         owned: frozenset[tuple[str, int]] = frozenset()
         for number, one in enumerate(beats):
@@ -198,22 +198,6 @@ def topic_is(seen: Evidence, partitions: frozenset[tuple[str, int]]) -> bool:
     return all(topic == seen.topic_id for topic, _ in partitions)
 
 
-def _fetched_partitions(seen: Evidence) -> list[tuple[Exchange, frozenset[int]]]:
-    """Return which partitions each Fetch requests, also those that its session remembers."""
-    sessions: dict[int, set[int]] = {}
-    found = []
-    for one in seen.of("Fetch"):
-        wanted = {part.partition for part in seen.partitions(one.request.topics)}
-        if one.request.session_epoch > 0:
-            wanted |= sessions.get(one.link.number, set())
-            for topic in one.request.forgotten_topics_data:
-                if {topic.topic, str(topic.topic_id)} & {seen.topic, seen.topic_id}:
-                    wanted -= set(topic.partitions)
-        sessions[one.link.number] = wanted
-        found.append((one, frozenset(wanted)))
-    return found
-
-
 @client_rule("KIP-848", "A member reports the partitions of its assignment once it owns them.")
 def assignment_is_acknowledged(seen: Evidence, found: Findings) -> None:
     for beats in seen.heartbeats().values():
@@ -221,6 +205,9 @@ def assignment_is_acknowledged(seen: Evidence, found: Findings) -> None:
             if one.response is None or one.response.assignment is None or one.responded_s is None:
                 continue
             given = _owned(one.response.assignment.topic_partitions)
+            reported = one.request.topic_partitions
+            if reported is not None and _owned(reported) == given:
+                continue  # a response to a full heartbeat repeats the assignment that it reports
             following = beats[number + 1 :]
             replaced = next(
                 (each for each in following if each.response is None or each.response.assignment is not None), None

@@ -145,8 +145,8 @@ def all_records_are_committed(seen: Evidence, found: Findings) -> None:
 
 @client_rule("KIP-392", "A consumer fetches from the replica that the leader prefers.")
 def fetches_from_the_preferred_replica(seen: Evidence, found: Findings) -> None:
-    fetches = seen.of("Fetch")
-    for number, one in enumerate(fetches):
+    fetches = seen.fetched_partitions()
+    for number, (one, _) in enumerate(fetches):
         if one.responded_s is None:
             continue
         for part in seen.partitions(getattr(one.response, "responses", ())):
@@ -154,10 +154,10 @@ def fetches_from_the_preferred_replica(seen: Evidence, found: Findings) -> None:
                 continue
             following = [
                 each
-                for each in fetches[number + 1 :]
+                for each, partitions in fetches[number + 1 :]
                 if each.link.program == one.link.program
                 and each.at_s > one.responded_s + GRACE_S
-                and part.partition_index in {wanted.partition for wanted in seen.partitions(each.request.topics)}
+                and part.partition_index in partitions
             ]
             preferred = part.preferred_read_replica
             until_s = one.responded_s + _SETTLED_S
