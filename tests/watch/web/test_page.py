@@ -368,6 +368,29 @@ def test_four_hundred_pixels_are_enough(opened, path):
     assert not is_wider_than_the_window(page)
 
 
+CUT = """() => [...document.querySelectorAll("td .state, td .sub")]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => {
+    const cell = one.closest("td").getBoundingClientRect();
+    const { overflow, textOverflow } = getComputedStyle(one);
+    const ends = overflow === "hidden" && textOverflow === "ellipsis";
+    return one.getBoundingClientRect().right > cell.right - 9 || (one.scrollWidth > one.clientWidth && !ends);
+  })
+  .map((one) => one.textContent)"""
+
+
+@pytest.mark.parametrize("width", [400, 1_000, 1_600])
+def test_long_states_end_with_an_ellipsis_and_tables_fill_their_width(opened, width):
+    page = opened("?q=service-00", viewport={"width": width, "height": 900})
+    expect(rows(page, "Groups").filter(has_text="Preparing rebalance").first).to_be_visible()
+    assert page.evaluate(CUT) == []
+    page.get_by_role("link", name="Topics").click()
+    expect(rows(page, "Topics").first).to_be_visible()
+    table = page.get_by_role("table", name="Topics").bounding_box()
+    last = page.locator("thead th:visible").last.bounding_box()
+    assert abs(table["x"] + table["width"] - last["x"] - last["width"]) < 2
+
+
 CONTRAST = """() => {
   const style = getComputedStyle(document.documentElement);
   const light = (name) => {

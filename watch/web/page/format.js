@@ -17,7 +17,7 @@ export function compact(value) {
 }
 
 export function percent(value) {
-  return value === null || value === undefined ? unknown : `${Math.round(value * 100)} %`;
+  return value === null || value === undefined ? unknown : `${Math.round(value * 100)}\u00a0%`;
 }
 
 export function duration(ms) {
