@@ -24,7 +24,7 @@ from quorate.watch.store_reader import FILE, StoreReader
 
 __all__ = ["WatchStore"]
 
-FORMAT = 2
+FORMAT = 3
 KEY_FRAME_EVERY = 32
 """Changes between two key frames of a group: reading a moment applies at most so many."""
 
@@ -45,6 +45,8 @@ CREATE TABLE states (group_no INTEGER, at_ms INTEGER, seq INTEGER, key_frame INT
     PRIMARY KEY (group_no, at_ms, seq)) WITHOUT ROWID;
 CREATE TABLE lags (group_no INTEGER, at_s INTEGER, records INTEGER, ms INTEGER,
     PRIMARY KEY (group_no, at_s)) WITHOUT ROWID;
+CREATE TABLE recent_lags (at_s INTEGER, group_no INTEGER, records INTEGER, ms INTEGER,
+    PRIMARY KEY (at_s, group_no)) WITHOUT ROWID;
 CREATE TABLE offsets (group_no INTEGER, at_s INTEGER, body BLOB, PRIMARY KEY (group_no, at_s)) WITHOUT ROWID;
 """
 
@@ -222,9 +224,21 @@ class WatchStore(StoreReader):
         self._seq += 1
 
     def put_lags(self, at_ms: int, lags: Iterable[tuple[str, int | None, int | None]]) -> None:
-        """Append a sample: group id, lag in records and in time."""
-        rows = [(self.group_no(group_id), at_ms // 1000, records, ms) for group_id, records, ms in lags]
-        self._db.executemany("INSERT OR REPLACE INTO lags VALUES (?, ?, ?, ?)", rows)
+        """Append a sample: group id, lag in records and in time.
+
+        Samples are ordered by time at first. Ordered by group, each one would change a page per
+        group: they are moved there together.
+        """
+        at_s = at_ms // 1000
+        rows = [(at_s, self.group_no(group_id), records, ms) for group_id, records, ms in lags]
+        self._db.executemany("INSERT OR REPLACE INTO recent_lags VALUES (?, ?, ?, ?)", rows)
+        first = self._db.execute("SELECT min(at_s) FROM recent_lags").fetchone()[0]
+        if first is not None and at_s - first >= _MOVE_LAGS_S:
+            self._db.execute(
+                "INSERT OR REPLACE INTO lags "
+                "SELECT group_no, at_s, records, ms FROM recent_lags ORDER BY group_no, at_s"
+            )
+            self._db.execute("DELETE FROM recent_lags")
 
     def put_offsets(self, at_ms: int, offsets: Iterable[tuple[str, bytes]]) -> None:
         """Append copies of groups' offsets, packed: topic → the columns that `offsets` returns."""
@@ -257,7 +271,12 @@ class WatchStore(StoreReader):
     def _span(self) -> tuple[int | None, int | None]:
         rows = [
             self._db.execute(f"SELECT min({column}) * {factor}, max({column}) * {factor} FROM {table}").fetchone()
-            for table, column, factor in (("events", "at_ms", 1), ("lags", "at_s", 1000), ("offsets", "at_s", 1000))
+            for table, column, factor in (
+                ("events", "at_ms", 1),
+                ("lags", "at_s", 1000),
+                ("recent_lags", "at_s", 1000),
+                ("offsets", "at_s", 1000),
+            )
         ]
         firsts, lasts = ([row[part] for row in rows if row[part] is not None] for part in (0, 1))
         return min(firsts, default=None), max(lasts, default=None)
@@ -265,7 +284,7 @@ class WatchStore(StoreReader):
     def _delete_before(self, before_ms: int) -> None:
         with self.transaction():
             self._db.execute("DELETE FROM events WHERE at_ms < ?", (before_ms,))
-            for table in ("lags", "offsets"):
+            for table in ("lags", "recent_lags", "offsets"):
                 self._db.execute(f"DELETE FROM {table} WHERE at_s < ?", (before_ms // 1000,))
             # A state counts until the next one: keep the last key frame before, with its changes.
             for (group_no,) in self._db.execute("SELECT no FROM groups").fetchall():
@@ -280,6 +299,9 @@ class WatchStore(StoreReader):
                     )
             self._set("since_ms", str(before_ms))
 
+
+_MOVE_LAGS_S = 600
+"""Time of the samples that are ordered by group together."""
 
 _MOST_STEPS = 20
 """Deletions in one call of `retain`."""

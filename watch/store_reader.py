@@ -177,23 +177,33 @@ class StoreReader:
     def lags(self, group_id: str, from_ms: int, to_ms: int, points: int) -> list[LagSample]:
         """See `Watched.lag`."""
         step = max(1, -((from_ms - to_ms) // 1000) // max(1, points))
+        where = "WHERE group_no = ? AND at_s BETWEEN ? AND ?"
+        which = self._groups.get(group_id, -1), from_ms // 1000, to_ms // 1000
         rows = self._reader().execute(
-            "SELECT max(at_s), max(records), max(ms) FROM lags WHERE group_no = ? AND at_s BETWEEN ? AND ? "
-            "GROUP BY at_s / ? ORDER BY 1",
-            (self._groups.get(group_id, -1), from_ms // 1000, to_ms // 1000, step),
+            f"SELECT max(at_s), max(records), max(ms) FROM (SELECT at_s, records, ms FROM lags {where} "
+            f"UNION ALL SELECT at_s, records, ms FROM recent_lags {where}) GROUP BY at_s / ? ORDER BY 1",
+            (*which, *which, step),
         )
         return [LagSample(at_ms=at * 1000, lag_records=records, lag_ms=ms) for at, records, ms in rows]
 
     def last_lags(self, at_ms: int, group_id: str | None = None) -> dict[str, tuple[int | None, int | None]]:
         """Return the lag of each group, or of one, at a time: the last sample, if it is recent."""
-        only = "" if group_id is None else "WHERE group_id = ?"
-        rows = self._reader().execute(
+        only, which = ("", []) if group_id is None else ("group_id = ?", [group_id])
+        within = at_ms // 1000 - _RECENT_S, at_ms // 1000
+        db = self._reader()
+        older = db.execute(
             # CROSS JOIN: one search per group. SQLite would go through all samples first.
             "SELECT group_id, records, ms FROM groups CROSS JOIN lags ON group_no = no AND at_s = "
-            f"(SELECT at_s FROM lags WHERE group_no = no AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1) {only}",
-            [at_ms // 1000 - _RECENT_S, at_ms // 1000, *([group_id] if only else ())],
+            "(SELECT at_s FROM lags WHERE group_no = no AND at_s BETWEEN ? AND ? ORDER BY at_s DESC LIMIT 1) "
+            f"{only and 'WHERE'} {only}",
+            [*within, *which],
         )
-        return {found: (records, ms) for found, records, ms in rows}
+        recent = db.execute(
+            "SELECT group_id, records, ms FROM recent_lags JOIN groups ON no = group_no WHERE at_s = "
+            f"(SELECT max(at_s) FROM recent_lags WHERE at_s BETWEEN ? AND ?) {only and 'AND'} {only}",
+            [*within, *which],
+        )
+        return {found: (records, ms) for rows in (older, recent) for found, records, ms in rows}
 
     def offsets(self, group_id: str, at_ms: int) -> list[tuple[str, int, int, int, int | None, int | None]]:
         """Return the last copy of a group's offsets at a time.
