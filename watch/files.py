@@ -18,6 +18,9 @@ from quorate.watch.topics import KnownTopics
 
 __all__ = ["FilesThread", "chosen"]
 
+BLOCK_BYTES = 1 << 21
+"""Of a file that are decoded together: a quarter of the usual size, and of its memory."""
+
 FLUSH_RECORDS = 100_000
 """Records after which they are written, which limits memory."""
 
@@ -69,12 +72,15 @@ class FilesThread:
 
     def _run(self) -> None:
         try:
+            end_ms = -1
             for files in self._partitions:
+                self._last_ms = -1
                 self._read(files)
+                end_ms = max(end_ms, self._last_ms)
                 if self._stop.is_set():
                     return
-            if self._last_ms >= 0:
-                self._keep_offsets(self._last_ms, at_end=True)
+            if end_ms >= 0:
+                self._keep_offsets(end_ms, at_end=True)
         except QuorateError as error:
             self._problems.set("files", str(error).replace("\n", "; "))
         finally:
@@ -84,7 +90,7 @@ class FilesThread:
 
     def _read(self, files: PartitionFiles) -> None:
         taken = 0
-        for block in read_raw(files, skip_corrupt=True):
+        for block in read_raw(files, skip_corrupt=True, block_bytes=BLOCK_BYTES):
             for problem in block.problems:
                 if is_damage(problem, skip_corrupt=False):
                     self._problems.set(str(problem.path), f"skipped: {problem}")
