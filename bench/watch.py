@@ -152,6 +152,11 @@ def batch(some: list[tuple[bytes, bytes]], offset: int, at_ms: int) -> bytes:
 # ---- measured in a process of its own
 
 
+def most_bytes() -> int:
+    """Return the largest size of this process's memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
 def read(logs: Path, state: Path) -> dict[str, float]:
     """Read logs into a state folder."""
     begin, cpu = time.perf_counter(), time.process_time()
@@ -185,7 +190,7 @@ def read(logs: Path, state: Path) -> dict[str, float]:
 
 def day(logs: Path, state: Path, minutes: int) -> dict[str, float]:
     """Read the logs of a day, and add the samples of lags."""
-    found = read(logs, state)
+    found = read(logs, state) | {"rss": most_bytes()}  # the second observer below is not part of it
     store = WatchStore(state, str(logs))
     random = Random(9)
     begin = time.perf_counter()
@@ -274,7 +279,7 @@ def main() -> None:
         else:
             logs, state, *more = rest
             found = {"read": read, "day": day}[name](Path(logs), Path(state), *map(int, more))  # type: ignore[operator]
-        print(json.dumps(found | {"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}))
+        print(json.dumps({"rss": most_bytes()} | found))
         return
     report = Report("An observer of groups", __doc__ or "", argparse.ArgumentParser())
     with tempfile.TemporaryDirectory() as temporary:
