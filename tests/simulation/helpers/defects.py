@@ -273,6 +273,37 @@ def commit_needs_its_assignment(own: Any) -> Any:
     return commit
 
 
+# ---- an offset reset at a former leader
+
+
+async def reset_after_the_leader_moved(kafka: EmbeddedCluster) -> str | None:
+    """Let ListOffsets get NOT_LEADER_OR_FOLLOWER, as of a former leader."""
+    await send(kafka)
+    rule = kafka.faults.add(Error(ErrorCode.NOT_LEADER_OR_FOLLOWER), api="ListOffsets")
+    one = consumer(kafka)
+    await one.start()
+    while not rule.happened:
+        await asyncio.sleep(0.01)
+    kafka.faults.recording = True
+    while rule.happened < 20:
+        await asyncio.sleep(0.01)
+    requests = {seen.api for seen in kafka.faults.seen}
+    await stopped(one)
+    return None if "Metadata" in requests else "ListOffsets fails 20 times, and metadata is not requested"
+
+
+def offset_reset_refreshes_metadata(own: Any) -> Any:
+    async def list_offsets(self: Any, node_id: Any, topics: Any) -> Any:
+        try:
+            return await own(self, node_id, topics)
+        except errors.KafkaError as error:
+            if error.invalid_metadata:
+                self._client.force_metadata_update()
+            raise
+
+    return list_offsets
+
+
 ERRORS = Chaos.none(error_responses=60.0, coordinator_moves=6.0)
 MANY = Chaos().times(2)
 DOCUMENTED = "clients raise documented exceptions only"
@@ -332,6 +363,17 @@ DEFECTS = (
         ERRORS,
         "1-2:10,12q-816db2f3",
         "committed offsets never go back",
+    ),
+    Defect(
+        "a reset at a former leader never ends",
+        reset_after_the_leader_moved,
+        fetcher.Fetcher,
+        "_proc_offset_request",
+        offset_reset_refreshes_metadata,
+        consumers,
+        Chaos(),
+        "1-20001803:1q-962847e0",
+        "acknowledged records are consumed",
     ),
 )
 
