@@ -350,8 +350,8 @@ class FollowedPartition:
     def _cause(self, lower: Lower, before: CommittedOffset, after: CommittedOffset) -> Fact:
         if Uuid.ZERO not in (before.topic_id, after.topic_id) and before.topic_id != after.topic_id:
             return NewTopicId(topics=(lower.topic,))
-        group = self.history.state.groups.get(lower.group_id)
-        return ResetByClient() if group is not None and self.view(lower.group_id, group).members else ResetByAdmin()
+        group = self.history.state.groups.get(lower.group_id)  # the history's view is that before this write
+        return ResetByClient() if group is not None and view(group).members else ResetByAdmin()
 
     def _report_lower(self) -> None:
         """Report one event per group and kind of cause of the block."""
