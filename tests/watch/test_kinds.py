@@ -13,6 +13,8 @@ from quorate.codecs import Uuid, encode_record
 from quorate.codecs.log.raw import RawBlock
 from quorate.codecs.message import Message
 from quorate.codecs.messages import (
+    ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
     ConsumerGroupMetadataValue,
     ConsumerGroupTargetAssignmentMetadataKey,
@@ -21,7 +23,17 @@ from quorate.codecs.messages import (
     OffsetCommitValue,
 )
 from quorate.codecs.record_model import CoordinatorRecord
-from quorate.watch import EventKind, NewTopicId, Observer, WatchEvent, WatchLimits, event, rebalance
+from quorate.watch import (
+    EventKind,
+    NewTopicId,
+    Observer,
+    ResetByAdmin,
+    ResetByClient,
+    WatchEvent,
+    WatchLimits,
+    event,
+    rebalance,
+)
 from quorate.watch.partition import FollowedPartition
 from quorate.watch.topics import KnownTopics
 from tests.integration.test_watch import LIMIT_S, commit, consumer, produce, wait_for_commit
@@ -30,7 +42,12 @@ from tests.watch.helpers.members import member
 HOUR_MS = 3_600_000
 T0 = 1_790_000_000_000
 
-VERSIONS = {OffsetCommitKey: 4, ConsumerGroupMetadataKey: 0, ConsumerGroupTargetAssignmentMetadataKey: 0}
+VERSIONS = {
+    OffsetCommitKey: 4,
+    ConsumerGroupMemberMetadataKey: 0,
+    ConsumerGroupMetadataKey: 0,
+    ConsumerGroupTargetAssignmentMetadataKey: 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +184,25 @@ def test_an_offset_went_back_because_the_topic_was_created_again():
     assert back.kind is EventKind.OFFSET_WENT_BACK
     assert back.cause == NewTopicId(topics=("orders",))
     assert back.facts == ("orders 0: 9 → 4",)
+
+
+def test_an_offset_went_back_by_who_was_a_member_at_that_commit():
+    """A poll of a live log returns commits, a join, and commits of the new member together."""
+    log = Followed(WatchLimits())
+    key = ConsumerGroupMemberMetadataKey(group_id="billing", member_id="a")
+    joined = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="c",
+        client_host="/127.0.0.1",
+        subscribed_topic_names=["orders"],
+        subscribed_topic_regex=None,
+        rebalance_timeout_ms=60_000,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    group = ConsumerGroupMetadataKey(group_id="billing"), ConsumerGroupMetadataValue(epoch=1, metadata_hash=0)
+    log.take(T0, group, committed(9, T0))
+    found = log.take(T0 + 1, committed(4, T0 + 1), (key, joined), committed(1, T0 + 1))
+    causes = [one.cause for one in found if one.kind is EventKind.OFFSET_WENT_BACK]
+    assert causes == [ResetByAdmin(), ResetByClient()]
