@@ -15,7 +15,10 @@ _BLOCK = re.compile(r"(<!-- source (\S+) ([\w ]+) -->\n\n```python\n).*?(```\n)"
 
 
 def code(file: str, names: list[str]) -> str:
-    """Return the source of these names. Raises `KeyError` for an unknown one."""
+    """Return the source of these names, without markers that are only for `make test`.
+
+    Raises `KeyError` for an unknown one.
+    """
     text = (ROOT / file).read_text("utf-8")
     lines = text.splitlines()
     found: dict[str, str] = {}
@@ -25,7 +28,8 @@ def code(file: str, names: list[str]) -> str:
         if isinstance(node, ast.Assign):
             name = ast.unparse(node.targets[0]).strip("()").partition(",")[0]
         if name is not None:
-            source = "\n".join(lines[first - 1 : node.end_lineno])
+            shown_lines = [one for one in lines[first - 1 : node.end_lineno] if not one.startswith("@pytest.mark.long")]
+            source = "\n".join(shown_lines)
             found[name] = f"{found[name]}\n{source}" if name in found else source
     shown = ""
     for name in names:

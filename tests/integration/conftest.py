@@ -5,7 +5,6 @@ brokers, and one on Kafka's; which one differs between scenarios. `make test-ful
 The summary reports which scenario ran on which runtime.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    cases: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    cases: dict[str, list[pytest.Item]] = {}
     """Test → its cases on real brokers."""
     for item in items:
         if HERE not in item.path.parents:
@@ -62,7 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if "[docker" in item.nodeid and item.get_closest_marker("long_on_brokers"):
             item.add_marker("long")
         elif "[docker-" in item.nodeid:
-            cases[item.nodeid.partition("[")[0]].append(item)
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for test, several in cases.items():
         chosen = sum(test.encode()) % len(several)
         for number, item in enumerate(several):
