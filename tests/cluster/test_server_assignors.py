@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -295,16 +296,21 @@ def test_franz_go_members_get_local_partitions() -> None:
     properties = {**QUICK_GROUPS, "group.consumer.assignors": [NamedUniform()]}
     with EmbeddedCluster(racks=RACKS, properties=properties, seed=1) as kafka, ExitStack() as stack:
         create(kafka, "orders", [[1 + number % 3] for number in range(6)])
-        members = []
+        owned: dict[str, set[int]] = {}
+
+        def follow(rack: str, lines: Iterable[str]) -> None:
+            for line in lines:
+                owned[rack] = {*map(int, line.split())}
+
         for rack in RACKS:
             command = [built("./member"), kafka.bootstrap_servers, "g", "orders", rack]
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            stack.callback(process.wait)
             assert process.stdin is not None
-            stack.callback(process.stdin.close)
             assert process.stdout is not None
-            members.append(process.stdout)
-        for place, lines in enumerate(members):
-            assert any({*map(int, line.split())} == {place, place + 3} for line in lines)
-            lines.close()
+            reader = threading.Thread(target=follow, args=[rack, process.stdout])
+            reader.start()
+            for end in (process.stdout.close, reader.join, process.wait, process.stdin.close):
+                stack.callback(end)  # the last one is called first
+        local = {rack: {place, place + 3} for place, rack in enumerate(RACKS)}
+        wait_for("local partitions", lambda: owned == local, LIMIT_MS)
         assert kafka.failures == []
