@@ -118,17 +118,8 @@ class RawBlock:
     def since(self, offset: int) -> "RawBlock":
         """Return the part from an offset on."""
         row, marker = (int((of < offset).sum()) for of in (self.offset, self.markers.offset))
-        rows = slice(row, None)
         markers = self.markers[marker:]
-        return replace(
-            self,
-            keys=self.keys[rows],
-            values=self.values[rows],
-            offset=self.offset[rows],
-            timestamp_ms=self.timestamp_ms[rows],
-            producer_id=self.producer_id[rows],
-            markers=replace(markers, row=markers.row - row),
-        )
+        return self._part(slice(row, None), replace(markers, row=markers.row - row))
 
     def upto(self, *, offset: int | None = None, timestamp_ms: int | None = None) -> tuple["RawBlock", bool]:
         """Return the part before the first record or marker after `offset` or `timestamp_ms`.
@@ -148,7 +139,9 @@ class RawBlock:
         marker = min(marker, int(np.searchsorted(self.markers.row, row, side="right")))
         if row == len(self) and marker == len(self.markers):
             return self, False
-        rows = slice(0, row)
+        return self._part(slice(0, row), self.markers[:marker]), True
+
+    def _part(self, rows: slice, markers: Markers) -> "RawBlock":
         return replace(
             self,
             keys=self.keys[rows],
@@ -156,8 +149,8 @@ class RawBlock:
             offset=self.offset[rows],
             timestamp_ms=self.timestamp_ms[rows],
             producer_id=self.producer_id[rows],
-            markers=self.markers[:marker],
-        ), True
+            markers=markers,
+        )
 
 
 def read_raw(
