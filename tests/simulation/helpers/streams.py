@@ -275,7 +275,12 @@ class StreamsMember(Client):
             member_id=self.name,
             topics=(OffsetCommitRequestTopic(name=TOPIC, partitions=(one,)),),
         )
-        response = await self.group_request(request, 9)
+        try:
+            response = await self.group_request(request, 9)
+        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
+            for value in values:  # they were processed, and may be committed
+                self.sim.consumed(value)
+            raise
         error = response.topics[0].partitions[0].error_code
         if error:
             self.failed(error)
