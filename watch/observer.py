@@ -1,4 +1,7 @@
-"""`Observer`: watches the groups of a cluster, or of a copy of its logs."""
+"""`Observer`: watches the groups of a cluster, or of a copy of its logs.
+
+Longer than other modules, because the methods of `Watched` with their parameters are one class.
+"""
 
 import tempfile
 import threading
