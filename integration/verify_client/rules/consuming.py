@@ -156,12 +156,11 @@ def fetches_from_the_preferred_replica(seen: Evidence, found: Findings) -> None:
                 each
                 for each, partitions in fetches[number + 1 :]
                 if each.link.program == one.link.program
-                and each.at_s > one.responded_s + GRACE_S
+                and one.responded_s + GRACE_S < each.at_s < one.responded_s + _SETTLED_S
                 and part.partition_index in partitions
             ]
             preferred = part.preferred_read_replica
-            until_s = one.responded_s + _SETTLED_S
-            kept = any(each.link.broker == preferred and each.at_s < until_s for each in following)
+            kept = any(each.link.broker == preferred for each in following)
             restarted = any(
                 link.broker == preferred
                 and link.closed_s is not None
@@ -171,7 +170,7 @@ def fetches_from_the_preferred_replica(seen: Evidence, found: Findings) -> None:
             )
             if restarted:
                 continue  # it may not have been reachable
-            if kept or (following and following[-1].at_s > until_s):
+            if following:  # otherwise the program gave the partition up
                 problem = f"partition {part.partition_index} is not fetched from broker {preferred}"
                 found.check(kept, problem, one, following[0])
 
