@@ -17,6 +17,7 @@ from tests.watch.helpers.generated import GeneratedWatch
 FOLDER = Path(__file__).resolve().parents[2] / "docker" / "watch"
 DASHBOARD = json.loads((FOLDER / "grafana" / "dashboards" / "quorate-watch.json").read_text())
 ALERTS = yaml.safe_load((FOLDER / "alerts.yml").read_text())
+ALERT_TESTS = yaml.safe_load((FOLDER / "alerts_test.yml").read_text())["tests"]
 COMPOSE = yaml.safe_load((FOLDER / "compose.yaml").read_text())
 COMMAND = COMPOSE["services"]["watch"]["command"]
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
@@ -91,6 +92,17 @@ def test_each_alert_has_a_severity_and_a_summary(labels):
         names = re.findall(r"quorate_\w+", rule["expr"])
         known = set().union(*(labels[name] for name in names)) | {"instance"}
         assert set(re.findall(r"\$labels\.(\w+)", json.dumps(rule))) <= known
+
+
+def test_each_alert_has_a_test_for_promtool(labels):
+    """promtool itself is not run here: to build it takes ten minutes."""
+    fired = {one["alertname"] for test in ALERT_TESTS for one in test["alert_rule_test"] if "exp_alerts" in one}
+    assert fired == {rule["alert"] for rule in RULES}
+    for test in ALERT_TESTS:
+        for series in test["input_series"]:
+            name, _, matchers = series["series"].partition("{")
+            if name != "up":
+                assert set(re.findall(r"(\w+)=", matchers)) <= labels[name], series
 
 
 def test_the_compose_file_passes_options_that_exist():
