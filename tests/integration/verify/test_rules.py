@@ -85,8 +85,8 @@ PREFERRED = (
 
 
 def test_a_fetch_session_remembers_the_partition_that_it_reads_from_the_preferred_replica() -> None:
-    # As franz-go: later requests of the session name no partition, and in between the client asks
-    # the leader again.
+    # As franz-go: later requests of the session name no partition, and in between the client
+    # reads from the leader again.
     found = judged(
         "fetches-from-the-preferred-replica",
         *PREFERRED,
