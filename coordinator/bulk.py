@@ -43,6 +43,7 @@ from quorate.coordinator.bulk_block import (
     commits_of,
     needed_commits,
     others_of,
+    without_offsets,
 )
 from quorate.coordinator.bulk_commits import Merged, merged
 from quorate.coordinator.bulk_values import topic_names
@@ -114,16 +115,18 @@ def replay_blocks(
     names: dict[Uuid, str] | None = None,
     observer: BulkObserver | None = None,
     writer: CommitWriter = bulk_commits,
+    offsets: bool = True,
 ) -> None:
     """Replay blocks of one partition's log in order, as if record by record.
 
     `strict`: as for `CoordinatorState.replay`. `names`: is updated with topic names by id.
-    `observer`: is notified in the order of the log. `writer`: for states with other maps. Problems
-    of the log are skipped. Raises `ValueError` for a block of another topic.
+    `observer`: is notified in the order of the log. `writer`: for states with other maps.
+    Without `offsets`, the state has the same groups, but no useful offsets, and is read faster.
+    Problems of the log are skipped. Raises `ValueError` for a block of another topic.
     """
     load = _Load(state, strict=strict, names=names, observer=observer, writer=writer)
     for block in blocks:
-        load.add(block)
+        load.add(block if offsets else without_offsets(block))
         if load.is_full:
             load.flush()
     load.flush()

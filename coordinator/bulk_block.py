@@ -9,7 +9,7 @@ Positions count records and markers from the beginning of a load. This module do
 `CoordinatorState`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from quorate.codecs.columnar.column import Slices
 from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
-from quorate.codecs.log.raw import RawBlock
+from quorate.codecs.log.raw import Markers, RawBlock
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
@@ -40,6 +40,7 @@ __all__ = [
     "needed_commits",
     "others_of",
     "pair_numbers",
+    "without_offsets",
 ]
 
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
@@ -160,12 +161,7 @@ def commits_of(block: RawBlock, *, repeats: bool = False) -> FoundCommits:
     can be decoded by columns. `repeats`: most keys are known to occur more than once.
     """
     distinct, code = distinct_keys(block.keys, None, try_first=not repeats)
-    usual = int16_at(distinct) == COMMIT.type_id
-    some = np.flatnonzero(usual)
-    slots = distinct if len(some) == len(distinct) else distinct[some]
-    if len(some):
-        _, sound, ends, _ = read_slots(COMMIT.key, 0, slots)
-        usual[some] = sound & (ends == slots.end)
+    usual = _are_commit_keys(distinct)
     plain: Bools | None = None
     if not bool(usual.all()):
         plain = usual if code is None else usual[code]
@@ -178,6 +174,17 @@ def commits_of(block: RawBlock, *, repeats: bool = False) -> FoundCommits:
     values = block.values if plain is None else block.values[rows]
     sound = _are_sound(values)
     return distinct, code, rows if bool(sound.all()) else rows[sound]
+
+
+def _are_commit_keys(keys: Slots) -> Bools:
+    """Return which keys are of commits, and can be decoded by columns without trailing bytes."""
+    usual: Bools = int16_at(keys) == COMMIT.type_id
+    some = np.flatnonzero(usual)
+    slots = keys if len(some) == len(keys) else keys[some]
+    if len(some):
+        _, sound, ends, _ = read_slots(COMMIT.key, 0, slots)
+        usual[some] = sound & (ends == slots.end)
+    return usual
 
 
 def _are_sound(values: Slots) -> Bools:
@@ -281,16 +288,79 @@ def _numbered(
     names, group = names_in(distinct[present], "group")
     group_of_key = np.zeros(len(distinct), np.int64)
     group_of_key[present] = group
-    group = group_of_key[key]
+    return _split(key, len(distinct), names, group_of_key[key], position, barriers, transactional)
+
+
+def _split(
+    number: Ints,
+    count: int,
+    names: list[bytes],
+    group: Ints,
+    position: Ints,
+    barriers: Barriers,
+    transactional: set[bytes],
+) -> tuple[Ints, int]:
+    """Return other numbers, less than the returned limit, that differ across barriers of the group.
+
+    `number`: below `count`, with the index of its group in `names` and its position.
+    """
     # Usually few groups have barriers, and the rest of this function sorts.
     some = np.flatnonzero(barriers.affect(names, transactional)[group])
     interval = barriers.intervals(names, group[some], position[some], transactional) if len(some) else None
     if interval is None:
-        return key, len(distinct)
-    number = key.copy()
-    number[some], more = pair_numbers(key[some], interval)
-    number[some] += len(distinct)
-    return number, len(distinct) + more
+        return number, count
+    split = number.copy()
+    split[some], more = pair_numbers(number[some], interval)
+    split[some] += count
+    return split, count + more
+
+
+def without_offsets(block: RawBlock) -> RawBlock:
+    """Return a block that leads to the same groups, without most commits and without markers.
+
+    Of commits, groups only need the first after each tombstone of the group, which creates it.
+    These are returned as commits outside of transactions. Commits that columns cannot decode are
+    kept.
+    """
+    distinct, code = distinct_keys(block.keys, None, try_first=False)
+    usual = _are_commit_keys(distinct)
+    kept = ~(usual if code is None else usual[code])
+    barriers = Barriers()
+    for other in others_of(block, 0, np.flatnonzero(kept)):
+        mark = barrier_or_transaction(other)
+        if mark is not None and mark[1]:
+            barriers.groups.append((mark[0], other.position))
+    null = block.values.null
+    rows = np.flatnonzero(~kept if null is None else ~kept & ~null)
+    some = np.flatnonzero(usual)
+    names, group = names_in(distinct[some], "group")
+    group_of_key = np.zeros(len(distinct), np.int64)
+    group_of_key[some] = group
+
+    def first_of(rows: Ints) -> Ints:
+        group = group_of_key[rows if code is None else code[rows]]
+        number, count = _split(group, len(names), names, group, 2 * rows + 1, barriers, set())
+        first = np.full(count, -1, np.int64)
+        first[number[::-1]] = rows[::-1]
+        return first[first >= 0]
+
+    if len(rows):
+        first = first_of(rows)
+        if not bool(_are_sound(block.values[first]).all()):
+            sound = _are_sound(block.values[rows])
+            kept[rows[~sound]] = True
+            first = first_of(rows[sound])
+        kept[first] = True
+    which = np.flatnonzero(kept)
+    return replace(
+        block,
+        keys=block.keys[which],
+        values=block.values[which],
+        offset=block.offset[which],
+        timestamp_ms=block.timestamp_ms[which],
+        producer_id=np.full(len(which), -1, np.int64),
+        markers=Markers(),
+    )
 
 
 def pair_numbers(one: Ints, other: Ints) -> tuple[Ints, int]:

@@ -110,9 +110,17 @@ def reading_options(command: F) -> F:
 
 
 def read_groups(
-    ctx: click.Context, options: Mapping[str, Any], *, history: bool = False, committed: bool = False
+    ctx: click.Context,
+    options: Mapping[str, Any],
+    *,
+    history: bool = False,
+    committed: bool = False,
+    only_groups: bool = False,
 ) -> "ReplayedGroups":
-    """Read the groups that the options select. Raises `UserError` and `UsageError`."""
+    """Read the groups that the options select. Raises `UserError` and `UsageError`.
+
+    With `only_groups`, committed offsets and topic names are not needed.
+    """
     sources, servers = options["sources"], options["bootstrap_servers"]
     check_one_source(ctx, sources, servers)
     if servers is not None and options["topology"]:
@@ -139,7 +147,9 @@ def read_groups(
         found = live.read()
     else:
         refuse_connection_options(ctx)
-        found = read_files(sources, options["globs"], moment, options["topology"], history=history)
+        found = read_files(
+            sources, options["globs"], moment, options["topology"], history=history, offsets=not only_groups
+        )
     if not found.groups and not found.events and not found.shares:
         globs = ", ".join(glob or "''" for glob in options["globs"])
         raise UserError(
@@ -196,7 +206,7 @@ def list_(ctx: click.Context, /, **options: Any) -> None:
     """List groups with type, state and number of members."""
     from quorate.coordinator.history.group_rows import listed_rows
 
-    found = read_groups(ctx, options)
+    found = read_groups(ctx, options, only_groups=True)
     columns = "group type protocol state members log_partition"
     print_rows(ctx, found, listed_rows(found), options["as_json"], columns)
 

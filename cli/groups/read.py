@@ -19,11 +19,18 @@ __all__ = ["read_files"]
 
 
 def read_files(
-    paths: Sequence[str], globs: Sequence[str], moment: Moment, topology: str | None, *, history: bool
+    paths: Sequence[str],
+    globs: Sequence[str],
+    moment: Moment,
+    topology: str | None,
+    *,
+    history: bool,
+    offsets: bool = True,
 ) -> ReplayedGroups:
     """Return the groups of a log.
 
-    `topology` is a file that describes topics; `history` collects events. Raises `UserError`.
+    `topology` is a file that describes topics; `history` collects events; without `offsets`,
+    committed offsets and topic names may be missing. Raises `UserError`.
     """
     found = ReplayedGroups()
     if topology is not None:
@@ -38,7 +45,7 @@ def read_files(
     with byte_progress(both.size_bytes, wanted=True) as progress:
         replay = GroupsReplay(globs, moment, history=history)
         if files.partitions:
-            _read_groups(replay, found, files, progress, by_entry=history or _by_entry(moment, shares))
+            _read_groups(replay, found, files, progress, by_entry=history or _by_entry(moment, shares), offsets=offsets)
         if shares.partitions:
             copies = copied(one.partition for one in shares.partitions)
             advance = None if progress is None else lambda done: progress(files.size_bytes + done)
@@ -59,13 +66,14 @@ def _read_groups(
     progress: Callable[[int], None] | None,
     *,
     by_entry: bool,
+    offsets: bool,
 ) -> None:
     copies = copied(partition.partition for partition in files.partitions)
     if by_entry or copies or find_spec("pyarrow") is None:
         entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
         replay.take(found, once(entries, copies))
     else:
-        replay.load(found, _blocks(files, found, progress))
+        replay.load(found, _blocks(files, found, progress), offsets=offsets)
 
 
 def _log_entries(entries: Iterable[Any], found: ReplayedGroups) -> Iterator[LogEntry]:

@@ -174,8 +174,17 @@ class GroupsReplay:
                     )
         self._sort(found)
 
-    def load(self, found: ReplayedGroups, partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]]) -> None:
-        """Replay the blocks of these partitions by columns, without events, and update `found`."""
+    def load(
+        self,
+        found: ReplayedGroups,
+        partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]],
+        *,
+        offsets: bool = True,
+    ) -> None:
+        """Replay the blocks of these partitions by columns, without events, and update `found`.
+
+        Without `offsets`, committed offsets and the names of topics by id are left out.
+        """
         from quorate.coordinator.bulk import replay_blocks
 
         found.names = self._names = {**self._names, **found.names}
@@ -187,7 +196,12 @@ class GroupsReplay:
                 for _ in blocks:  # reading reports damage
                     pass
             else:
-                replay_blocks(one.state, self._cut(blocks, within, over), names=found.names)
+                replay_blocks(
+                    one.state,
+                    self._cut(blocks, within, over),
+                    names=found.names if offsets else None,
+                    offsets=offsets,
+                )
         self._put(found)
 
     def _cut(

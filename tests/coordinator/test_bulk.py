@@ -25,7 +25,9 @@ from quorate.codecs.log.raw import read_raw
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime, bulk
 from quorate.coordinator.bulk import load_state, replay_blocks
+from quorate.coordinator.bulk_block import without_offsets
 from quorate.coordinator.history import state_at
+from quorate.coordinator.history.views import GroupView, view
 from quorate.coordinator.log import ColumnarLog, MemoryLog
 from quorate.coordinator.state import CoordinatorState, ReplayError
 from tests.coordinator.bulk_logs import (
@@ -60,6 +62,30 @@ def test_loading_columns_equals_replay(steps: list[Step], sizes: list[int], most
         patch.setattr(bulk, "MOST_COMMITS", most)
         replay_blocks(state, blocks(steps, sizes, offset_of))
     assert snapshot(state) == snapshot(replay_each(steps, offset_of))
+
+
+@settings(max_examples=portion(200), deadline=None)
+@given(STEPS, STEPS, st.lists(st.integers(0, 20), max_size=4), st.sampled_from(OFFSETS))
+def test_loading_without_offsets_leads_to_the_same_groups(
+    before: list[Step], after: list[Step], sizes: list[int], offset_of: OffsetOf
+) -> None:
+    state = replay_each(before, offset_of)
+    replay_blocks(state, blocks(after, sizes, lambda place: offset_of(len(before) + place)), offsets=False)
+    expected = replay_each([*before, *after], offset_of)
+    assert groups_of(state) == groups_of(expected)
+
+
+def groups_of(state: CoordinatorState) -> list[GroupView]:
+    return [view(state.groups[group_id]) for group_id in sorted(state.groups)]
+
+
+def test_loading_without_offsets_keeps_few_commits() -> None:
+    """Of commits in and outside of transactions, only the group's first one remains."""
+    commits: list[Step] = [("commit", 0, 0, 0, producer, place) for producer in (0, 3) for place in range(50)]
+    marker: Step = ("marker", 0, 0, 0, 3, 1)
+    block = without_offsets(block_of([*commits, marker, *commits], 0))
+    assert len(block) == 1
+    assert not len(block.markers)
 
 
 @settings(max_examples=portion(100), deadline=None)
