@@ -126,7 +126,9 @@ def _members(
     instances = {member.instance_id: member_id for member_id, member in gone.items() if member.instance_id is not None}
     for member_id, member in sorted(changed.items()):
         before = old.get(member_id)
-        if before is None and member.instance_id in instances and member.instance_id is not None:
+        # Also a member that has another instance id may take one over.
+        took_over = before is None or before.instance_id != member.instance_id
+        if took_over and member.instance_id is not None and member.instance_id in instances:
             replaced = instances[member.instance_id]
             del gone[replaced]
             yield (

@@ -43,6 +43,13 @@ def test_member_change_is_reported_as_reason(changed, cause, sentence):
     assert reasons(before, after) == [cause]
 
 
+def test_a_member_that_takes_over_the_instance_id_of_another_one_replaces_it():
+    before = group(member("old", instance_id="i"), member("m", instance_id="j", topics=("b",)))
+    after = group(member("m", instance_id="i", topics=("a",)), epoch=2)
+    assert str(diff_views(before, after)[0]) == "static member i rejoined: m replaced old"
+    assert reasons(before, after) == [Cause.REPLACED]
+
+
 def test_hash_change_by_a_subscription_is_no_separate_reason():
     before = group(member())
     wider = {"epoch": 2, "metadata_hash": 8, "topics": frozenset({"a", "b"})}
