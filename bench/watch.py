@@ -9,7 +9,6 @@ history, so that figures are compared with goals.
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -153,8 +152,9 @@ def batch(some: list[tuple[bytes, bytes]], offset: int, at_ms: int) -> bytes:
 
 
 def most_bytes() -> int:
-    """Return the largest size of this process's memory."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the largest size of this process's memory. `ru_maxrss` would count that before exec."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
 
 def read(logs: Path, state: Path) -> dict[str, float]:
