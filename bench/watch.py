@@ -152,7 +152,7 @@ def batch(some: list[tuple[bytes, bytes]], offset: int, at_ms: int) -> bytes:
 
 
 def most_bytes() -> int:
-    """Return the largest size of this process's memory. `ru_maxrss` would count that before exec."""
+    """Return the largest size of this process's memory, without that before exec (`ru_maxrss`)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
