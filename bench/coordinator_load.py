@@ -39,8 +39,11 @@ GOAL = "≥ 5 M/s"
 Pair = tuple[bytes, bytes]
 
 
-def pairs(count: int, keys: int) -> list[Pair]:
-    """Return encoded commits of random keys; with `keys` >= `count`, each key once."""
+def pairs(count: int, keys: int, *, first: int = 0) -> list[Pair]:
+    """Return encoded commits of random keys; with `keys` >= `count`, each key once.
+
+    `first`: how many commits there are before them; committed offsets increase.
+    """
     random = Random(11)
     numbers = [random.randrange(keys) for _ in range(count)] if keys < count else list(range(count))
     found = []
@@ -50,7 +53,7 @@ def pairs(count: int, keys: int) -> list[Pair]:
             group=f"consumer-group-{group}", topic=f"some-topic-{topic}", partition=number // GROUPS // TOPICS
         )
         value = OffsetCommitValue(
-            offset=123_456_789 + place,
+            offset=123_456_789 + first + place,
             leader_epoch=7,
             metadata="",
             commit_timestamp=START_MS + place,
@@ -69,23 +72,26 @@ def blocks_of(some: Sequence[Pair], times: int) -> list[RawBlock]:
     ]
 
 
-def write_log(folder: Path, some: Sequence[Pair], times: int, per_batch: int) -> Path:
-    """Write the commits `times` times to a segment; the CRC does not cover a batch's offset."""
+def write_log(folder: Path, some: Sequence[Pair], times: int, per_batch: int, *, first: int = 0) -> Path:
+    """Append the commits `times` times to a segment, which ends at offset `first`.
+
+    The CRC does not cover a batch's offset.
+    """
     batches = [
         encode_batch(
             [
-                BatchRecord(offset=first + index, timestamp_ms=START_MS, key=key, value=value)
-                for index, (key, value) in enumerate(some[first : first + per_batch])
+                BatchRecord(offset=begin + index, timestamp_ms=START_MS, key=key, value=value)
+                for index, (key, value) in enumerate(some[begin : begin + per_batch])
             ]
         )
-        for first in range(0, len(some), per_batch)
+        for begin in range(0, len(some), per_batch)
     ]
     folder = folder / f"{per_batch}" / "__consumer_offsets-0"
-    folder.mkdir(parents=True)
-    with (folder / f"{0:020}.log").open("wb") as file:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{0:020}.log").open("ab") as file:
         for number in range(times):
             for place, batch in enumerate(batches):
-                file.write((number * len(some) + place * per_batch).to_bytes(8, "big") + batch[8:])
+                file.write((first + number * len(some) + place * per_batch).to_bytes(8, "big") + batch[8:])
     return folder
 
 
