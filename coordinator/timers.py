@@ -72,6 +72,18 @@ class Timers:
         if len(self._queue) > 64 + 4 * len(self._timers):  # entries of timers that were cancelled or replaced
             self._fill_queue()
 
+    def postpone(self, key: str, at_ms: int) -> bool:
+        """Let a timer fire later, with the operation that it has.
+
+        Returns `False`, with nothing done, if it does not exist or fires later than `at_ms`.
+        """
+        timer = self._timers.get(key)
+        if timer is None or at_ms < timer.at_ms:
+            return False
+        self._order = timer.order = self._order + 1
+        timer.at_ms = at_ms
+        return True
+
     def schedule_if_absent(
         self,
         key: str,

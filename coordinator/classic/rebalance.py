@@ -62,7 +62,8 @@ def expect_heartbeat(
 def expect_join(shard: CoordinatorShard, group: LiveGroup, member_id: str, at_ms: int) -> None:
     """Remove a member or a pending member id at `at_ms`, unless the timer is set again."""
     key = _session_key(group, member_id)
-    _schedule(shard, group, key, at_ms, lambda found, now_ms: _session_over(shard, found, member_id, now_ms))
+    if not shard.timers.postpone(key, at_ms):
+        _schedule(shard, group, key, at_ms, lambda found, now_ms: _session_over(shard, found, member_id, now_ms))
 
 
 def cancel_session(shard: CoordinatorShard, group: LiveGroup, member_id: str) -> None:

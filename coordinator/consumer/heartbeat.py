@@ -21,7 +21,7 @@ from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
 from quorate.coordinator.consumer.sessions import start_session
-from quorate.coordinator.consumer.stable_heartbeat import stable_member_response
+from quorate.coordinator.consumer.stable_heartbeat import stable_member_result
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.consumer.target import changes_assignor
 from quorate.coordinator.conversion.upgrade import upgrade
@@ -38,9 +38,9 @@ def consumer_group_heartbeat(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     """Handle a heartbeat. Raises `ApiError`; see the modules of this package."""
-    response = stable_member_response(shard, request, context)
-    if response is not None:
-        return Result(response=response)
+    result = stable_member_result(shard, request, context)
+    if result is not None:
+        return result
     check_request(shard.config, request, context.api_version)
     if request.member_epoch in (LEAVE, LEAVE_STATIC):
         return leave(shard, request, context.now_ms)

@@ -16,8 +16,9 @@ def start_session(
     """Restart the member's session; it is fenced after `timeout_ms`, by default the group's."""
     if timeout_ms is None:
         timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
-    expire = partial(fence_if_present, shard, group_id, member_id)
-    shard.timers.schedule(SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms, expire)
+    key, at_ms = SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms
+    if not shard.timers.postpone(key, at_ms):
+        shard.timers.schedule(key, at_ms, partial(fence_if_present, shard, group_id, member_id))
 
 
 def watch_revocation(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:

@@ -8,21 +8,21 @@ from functools import lru_cache
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer.sessions import start_session
-from quorate.coordinator.results import RequestContext
+from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, MemberState
 
-__all__ = ["stable_member_response"]
+__all__ = ["stable_member_result"]
 
 
-def stable_member_response(
+def stable_member_result(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-) -> ConsumerGroupHeartbeatResponse | None:
-    """Extend the session of a reconciled member, and return the response.
+) -> Result[ConsumerGroupHeartbeatResponse] | None:
+    """Extend the session of a reconciled member, and return the result, which has no records.
 
     Returns `None`, with nothing done, if the full handler is needed. That is the case unless the
     request changes nothing, the member has the group epoch and the target epoch, no regex may be
-    due, and the metadata hash is current. Plug-ins always need the full handler. Equal responses
+    due, and the metadata hash is current. Plug-ins always need the full handler. Equal results
     are one object.
     """
     if (
@@ -59,9 +59,13 @@ def stable_member_response(
     ):
         return None
     start_session(shard, group_id, member_id, now_ms)
-    return _response(member_id, epoch, shard.config_of(group_id, "group_consumer_heartbeat_interval_ms"))
+    return _result(member_id, epoch, shard.config_of(group_id, "group_consumer_heartbeat_interval_ms"))
 
 
-@lru_cache(maxsize=4096)
-def _response(member_id: str, epoch: int, interval_ms: int) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms)
+@lru_cache(maxsize=16384)
+def _result(member_id: str, epoch: int, interval_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
+    return Result(
+        response=ConsumerGroupHeartbeatResponse(
+            member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
+        )
+    )

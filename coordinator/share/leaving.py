@@ -1,5 +1,7 @@
 """Removal of members of share groups: they leave or time out."""
 
+from functools import partial
+
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.consumer.leaving import SESSION_TIMER
@@ -35,17 +37,18 @@ def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> R
 
 def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
     """Restart the member's session; it is removed after the session timeout."""
-
-    def expire(at_ms: int) -> Result[None]:
-        group = shard.state.groups.get(group_id)
-        member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
-        if member is None or not isinstance(group, ShareGroup):
-            return Result()
-        return _fence(shard, group, member)
-
-    key = SESSION_TIMER % (group_id, member_id)
     timeout_ms = shard.config_of(group_id, "group_share_session_timeout_ms")
-    shard.timers.schedule(key, now_ms + timeout_ms, expire)
+    key, at_ms = SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms
+    if not shard.timers.postpone(key, at_ms):
+        shard.timers.schedule(key, at_ms, partial(_fence_if_present, shard, group_id, member_id))
+
+
+def _fence_if_present(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> Result[None]:
+    group = shard.state.groups.get(group_id)
+    member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
+    if member is None or not isinstance(group, ShareGroup):
+        return Result()
+    return _fence(shard, group, member)
 
 
 def restart_sessions(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> None:

@@ -74,8 +74,9 @@ def _fence(shard: CoordinatorShard, group: StreamsGroup, member: StreamsMember) 
 def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
     """Restart the member's session; it is removed after the session timeout."""
     timeout_ms = shard.config_of(group_id, "group_streams_session_timeout_ms")
-    expire = partial(_fence_if_present, shard, group_id, member_id)
-    shard.timers.schedule(SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms, expire)
+    key, at_ms = SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms
+    if not shard.timers.postpone(key, at_ms):
+        shard.timers.schedule(key, at_ms, partial(_fence_if_present, shard, group_id, member_id))
 
 
 def watch_revocation(shard: CoordinatorShard, group_id: str, member: StreamsMember, now_ms: int) -> None:

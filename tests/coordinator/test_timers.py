@@ -37,6 +37,7 @@ KEYS = st.sampled_from("abcd")
 STEPS = st.one_of(
     st.tuples(st.just("set"), KEYS, st.integers(0, 20)),
     st.tuples(st.just("absent"), KEYS, st.integers(0, 20)),
+    st.tuples(st.just("postpone"), KEYS, st.integers(0, 20)),
     st.tuples(st.just("cancel"), KEYS, st.just(0)),
     st.tuples(st.just("pass"), st.just(""), st.integers(0, 8)),
     st.tuples(st.just("step"), st.just(""), st.integers(-30, 30)),
@@ -55,6 +56,11 @@ def test_timers_fire_as_with_a_linear_search(steps: list[tuple[str, str, int]]) 
             case "absent":
                 timers.schedule_if_absent(key, now_ms + number, nothing)
                 if key not in plain.timers:
+                    plain.schedule(key, now_ms + number)
+            case "postpone":
+                later = key in plain.timers and plain.timers[key][0] <= now_ms + number
+                assert timers.postpone(key, now_ms + number) == later
+                if later:
                     plain.schedule(key, now_ms + number)
             case "cancel":
                 timers.cancel(key)
@@ -93,6 +99,16 @@ def test_cancelled_timers_do_not_grow_the_queue() -> None:
         timers.schedule("session", at_ms, nothing)
         timers.cancel("session")
     assert len(timers._queue) < 100
+
+
+def test_a_postponed_timer_keeps_its_operation() -> None:
+    timers = Timers()
+    timers.schedule("a", 10, lambda at_ms: Result(response="first"), retry_ms=None)
+    assert timers.postpone("a", 20)
+    assert timers.next_due(19) is None
+    timer = timers.next_due(20)
+    assert timer is not None
+    assert (timer.operation(20).response, timer.retry_ms) == ("first", None)
 
 
 def test_latest_operation_of_a_timer_is_run() -> None:

@@ -13,12 +13,12 @@ from quorate.codecs.messages.consumer_group import ClassicMemberMetadata
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import heartbeat
 from quorate.coordinator.consumer.records import member_metadata
-from quorate.coordinator.consumer.stable_heartbeat import stable_member_response
+from quorate.coordinator.consumer.stable_heartbeat import stable_member_result
 from quorate.coordinator.group_shard import GroupCoordinatorShard
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import MemoryLog
 from quorate.coordinator.partition_runtime import PartitionRuntime
-from quorate.coordinator.results import RequestContext
+from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.state.consumer import ConsumerGroup
 from tests.coordinator.consumer.test_consumer_properties import Watched
 from tests.coordinator.consumer_scripts import History
@@ -35,25 +35,25 @@ class Compared:
 
     def __call__(
         self, shard: GroupCoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext
-    ) -> ConsumerGroupHeartbeatResponse | None:
-        response = stable_member_response(shard, request, context)
-        if response is not None:
+    ) -> Result[ConsumerGroupHeartbeatResponse] | None:
+        result = stable_member_result(shard, request, context)
+        if result is not None:
             self.handled += 1
             timers = [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()]
             tasks = list(shard.tasks)
             whole = heartbeat._beat(shard, request, context)
-            assert (whole.response, list(whole.records), whole.on_appended) == (response, [], None)
+            assert replace(whole, records=tuple(whole.records)) == result
             assert [(timer.key, timer.at_ms, timer.retry_ms) for timer in shard.timers.pending()] == timers
             assert list(shard.tasks) == tasks
-        return response
+        return result
 
 
 @pytest.mark.parametrize("version", [None, "4.2.0", "4.0.2"])
-def test_stable_member_response_equals_that_of_the_full_handler(
+def test_stable_member_result_equals_that_of_the_full_handler(
     version: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared = Compared()
-    monkeypatch.setattr(heartbeat, "stable_member_response", compared)
+    monkeypatch.setattr(heartbeat, "stable_member_result", compared)
     for seed in range(10):
         watched = Watched()
         watched.side = ShardSide(version)
@@ -82,7 +82,11 @@ class Settled:
         self.runtime.request(self.beat, CONTEXT)  # the metadata hash of a new group is computed once more
 
     def response(self, context: RequestContext = CONTEXT, **changed: Any) -> ConsumerGroupHeartbeatResponse | None:
-        return stable_member_response(self.shard, replace(self.beat, **changed), context)
+        result = stable_member_result(self.shard, replace(self.beat, **changed), context)
+        if result is None:
+            return None
+        assert isinstance(result.response, ConsumerGroupHeartbeatResponse)
+        return result.response
 
 
 NAMED: dict[str, Any] = {"subscribed_topic_names": ("t",)}
