@@ -1,7 +1,7 @@
 # Each target sets up what it needs on a Debian or Ubuntu machine with python3 and make: it creates
 # .venv, installs the pinned packages, and fetches Kafka's jars with Maven for the tests. Set-up is
-# repeated only if pyproject.toml or constraints.txt changes. Other systems need python3 with venv,
-# and for the tests a JDK (17 or newer) and Maven.
+# repeated only if pyproject.toml, constraints.txt or the sources in C change. Other systems need
+# python3 with venv, and for the tests a C compiler, a JDK (17 or newer) and Maven.
 #
 # pip, apt and Maven are used as configured on the machine.
 
@@ -19,6 +19,7 @@ PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/share_partition_differential.py bench/consumer_differential.py bench/cluster_differential.py bench/storage_damage.py bench/simulation_sweep.py bench/watch_differential.py
 FUZZERS := bench/socket_fuzz.py
 SPARK_CLASSES := tests/pipeline/target/spark.jsa
+NATIVE := setup.py $(wildcard codecs/native/*)
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
 
 # Without bytecode files, as in many containers, each of the hundreds of processes that tests start
@@ -107,7 +108,7 @@ browser:
 	@scripts/setup-browser
 
 clean: ## Remove built files, but not .venv
-	rm -rf build dist site tests/*/target
+	rm -rf build dist site tests/*/target codecs/_native*.so
 
 # Python: core dependencies for the demo, others for development. setuptools is pinned, too, hence
 # no build isolation.
@@ -115,13 +116,14 @@ clean: ## Remove built files, but not .venv
 .venv/bin/python:
 	@scripts/setup-python $(PYTHON)
 
-.venv/.core: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.core: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
 	@echo "installing quorate into .venv"
 	@$(PIP) install --quiet --constraint constraints.txt setuptools
 	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable .
 	@touch $@
 
-.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+.venv/.dev: pyproject.toml constraints.txt $(NATIVE) | .venv/bin/python
+	@scripts/setup-compiler .venv/bin/python
 	@echo "installing quorate and its development dependencies into .venv"
 	@$(PIP) install --quiet --constraint constraints.txt setuptools
 	@$(PIP) install --quiet --constraint constraints.txt --no-build-isolation --editable ".[$(DEV_EXTRAS)]"

@@ -15,6 +15,7 @@ imported only when a function needs them.
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from quorate.codecs.accelerator import is_accelerated
 from quorate.codecs.consumer_protocol import (
     SubscriptionForm,
     decode_assignment,
@@ -92,6 +93,7 @@ __all__ = [
     "encode_protocol",
     "encode_record",
     "from_json",
+    "is_accelerated",
     "open_nested",
     "read_columns",
     "read_live",

@@ -10,13 +10,22 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from quorate.codecs.accelerator import program
 from quorate.codecs.errors import EncodeError
 from quorate.codecs.exact import encode_exactly
-from quorate.codecs.generate import Inexact, Source, merge_tags, uvarint
+from quorate.codecs.generate import Inexact, Source, merge_tags, tag_section, uvarint
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Encoder", "encode_message", "encode_parts", "message_encoder", "span"]
+__all__ = [
+    "Encoder",
+    "encode_message",
+    "encode_parts",
+    "generated_encoder",
+    "generated_parts_encoder",
+    "message_encoder",
+    "span",
+]
 
 Encoder = Callable[[Any], bytes]
 PartsEncoder = Callable[[Any, list[bytes]], None]
@@ -70,14 +79,6 @@ class _Rows(dict[int, Callable[..., bytes]]):
 
 
 _ROWS = {code: _Rows(code) for code in "bhHiq"}
-
-
-def _tag_section(fields: list[tuple[int, bytes]]) -> bytes:
-    """Encode the tagged fields of a message, given by tag and payload."""
-    parts = [uvarint(len(fields))]
-    for tag, data in fields:
-        parts += uvarint(tag), uvarint(len(data)), data
-    return b"".join(parts)
 
 
 class _EncoderSource:
@@ -249,7 +250,7 @@ class _EncoderSource:
         No payload is empty, so an empty one means that the field has its default.
         """
         source = self.source
-        source.names.update(merge=merge_tags, known=frozenset(f.tag for f in known), section=_tag_section)
+        source.names.update(merge=merge_tags, known=frozenset(f.tag for f in known), section=tag_section)
         payloads = []
         for f in known:
             data = self.local("t", "b''")
@@ -319,13 +320,38 @@ def _encoder(spec: MessageSpec, version: int, flexible: bool, prefix: int | None
     return encoder
 
 
+@cache
 def message_encoder(spec: MessageSpec, version: int, prefix: int | None = None) -> Encoder:
     """Return a function that encodes a message, after an int16 if `prefix` is given.
 
     It raises some exception if the version cannot carry the message; `quorate.codecs.exact` then
     names the field.
     """
+    native = program(spec, version, spec.is_flexible(version), prefix=prefix)
+    return generated_encoder(spec, version, prefix) if native is None else native.encode
+
+
+def generated_encoder(spec: MessageSpec, version: int, prefix: int | None = None) -> Encoder:
+    """Return the encoder in Python, which `message_encoder` returns without the accelerator."""
     return _encoder(spec, version, spec.is_flexible(version), prefix)
+
+
+@cache
+def _message_parts_encoder(spec: MessageSpec, version: int) -> Callable[[Any], list[bytes]]:
+    native = program(spec, version, spec.is_flexible(version))
+    return generated_parts_encoder(spec, version) if native is None else native.encode_parts
+
+
+def generated_parts_encoder(spec: MessageSpec, version: int) -> Callable[[Any], list[bytes]]:
+    """Return the encoder in pieces in Python, which is used without the accelerator."""
+    encode = _parts_encoder(spec, version, spec.is_flexible(version))
+
+    def in_parts(message: Any) -> list[bytes]:
+        parts: list[bytes] = []
+        encode(message, parts)
+        return parts
+
+    return in_parts
 
 
 def encode_message(message: Message, version: int) -> bytes:
@@ -350,12 +376,10 @@ def encode_parts(message: Message, version: int) -> list[bytes]:
     spec = message.spec
     if not _has_records(spec) or spec.versions is None or version not in spec.versions:
         return [encode_message(message, version)]
-    parts: list[bytes] = []
     try:
-        _parts_encoder(spec, version, spec.is_flexible(version))(message, parts)
+        return _message_parts_encoder(spec, version)(message)
     except Exception:  # noqa: BLE001  # `encode_exactly` encodes it, or names the field
         return [encode_exactly(message, version)]
-    return parts
 
 
 def span(versions: range | None) -> str:

@@ -3,15 +3,17 @@
 from typing import Any
 
 from quorate.codecs.errors import QuorateError
-from quorate.codecs.wire import TaggedField
+from quorate.codecs.wire import TaggedField, Uuid
 
 __all__ = [
+    "UUIDS",
     "Inexact",
     "Source",
     "merge_tags",
     "open_twin",
     "read_uvarint",
     "shortest_uvarint_rest",
+    "tag_section",
     "uvarint",
     "uvarint_rest",
 ]
@@ -19,6 +21,26 @@ __all__ = [
 
 class Inexact(QuorateError):
     """The bytes are not exactly one message: too long, or different from the declaration."""
+
+
+class _Uuids(dict[bytes, Uuid]):
+    """Sixteen bytes → the id.
+
+    Records and requests repeat few ids, and a lookup takes a third of the time of a new object.
+    `LIMIT` bounds the memory.
+    """
+
+    LIMIT = 1 << 14
+
+    def __missing__(self, data: bytes) -> Uuid:
+        if len(self) >= self.LIMIT:
+            self.clear()
+        found = Uuid(data)
+        self[bytes(data)] = found
+        return found
+
+
+UUIDS = _Uuids()
 
 
 _TWINS: dict[type, Any] = {}
@@ -111,6 +133,14 @@ def merge_tags(
             out.append(pending.pop())
         out.append((tag, data))
     return out + pending[::-1]
+
+
+def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
+    """Encode the tagged fields of a message, given by tag and payload."""
+    parts = [uvarint(len(fields))]
+    for tag, data in fields:
+        parts += uvarint(tag), uvarint(len(data)), data
+    return b"".join(parts)
 
 
 _ONE_BYTE = [bytes([n]) for n in range(0x80)]

@@ -27,7 +27,8 @@ def tree_files() -> list[Path]:
     found = []
     for folder, names, files in os.walk(ROOT):
         names[:] = [name for name in names if not any(fnmatch(name, pattern) for pattern in ignored)]
-        found += [Path(folder, name) for name in files if name != ".git"]  # a file in a worktree
+        # In a worktree, .git is a file.
+        found += [Path(folder, name) for name in files if name != ".git" and not name.endswith(".so")]
     return found
 
 

@@ -1,0 +1,93 @@
+"""The optional decoders and encoders in C, and whether they are in use.
+
+`quorate.codecs._native` interprets programs, which are compiled here from declarations. Where it is
+missing, because no compiler was found at installation, or switched off by `QUORATE_NATIVE=0` in the
+environment, the generated Python of `fast_decode` and `fast_encode` does the same.
+"""
+
+import os
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from quorate.codecs.generate import UUIDS, Inexact, merge_tags, tag_section
+from quorate.codecs.message import FieldSpec, MessageSpec
+from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, TaggedField, UuidType, WireType
+
+if TYPE_CHECKING:
+    from quorate.codecs._native import NativeCodec
+
+__all__ = ["is_accelerated", "program"]
+
+_WANTED = os.environ.get("QUORATE_NATIVE", "") != "0"
+
+
+def is_accelerated() -> bool:
+    """Whether messages are decoded and encoded in C.
+
+    It is false if quorate was installed without a compiler, and with `QUORATE_NATIVE=0` in the
+    environment when `quorate.codecs` is imported.
+    """
+    return _program_type is not None
+
+
+def _load() -> "type[NativeCodec] | None":
+    if not _WANTED:
+        return None
+    try:
+        from quorate.codecs._native import NativeCodec
+    except ImportError:
+        return None
+    return NativeCodec
+
+
+_program_type = _load()
+
+
+@cache
+def program(
+    spec: MessageSpec, version: int, flexible: bool, *, lenient: bool = False, prefix: int | None = None
+) -> "NativeCodec | None":
+    """Return the program of one version, or `None` without the accelerator.
+
+    `prefix` is an int16 that the encoder writes first.
+    """
+    if _program_type is None:
+        return None
+    carried = [f for f in spec.fields if version in f.versions]
+    tagged = sorted((f for f in carried if f.tag is not None), key=lambda f: f.tag or 0)
+    rest = [f for f in spec.fields if f not in tagged]
+    known = frozenset(f.tag for f in tagged if f.tag is not None)
+
+    def wire(each: WireType) -> tuple[str, Any]:
+        match each:
+            case FixedType():
+                return each.code, None
+            case StringType():
+                return "s", None
+            case BytesType():
+                return "r" if each.name == "records" else "y", None
+            case UuidType():
+                return "u", None
+            case ArrayType(element):
+                return "[", wire(element)
+            case StructType(inner):
+                return "{", program(inner, version, flexible, lenient=lenient)
+
+    def described(f: FieldSpec) -> tuple[str, tuple[str, Any], bool, bool, bool, int, Any]:
+        tag = -1 if f.tag is None else f.tag
+        return f.name, wire(f.type), f.nullable_in(version), f in carried, f.ignorable, tag, f.default
+
+    return _program_type(
+        spec.cls,
+        tuple(described(f) for f in (*rest, *tagged)),
+        flexible,
+        lenient,
+        b"" if prefix is None else prefix.to_bytes(2, "big", signed=True),
+        (Inexact, TaggedField, UUIDS),
+        partial(_section, known),
+    )
+
+
+def _section(known: frozenset[int], written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> bytes:
+    """Encode the tagged fields of a message that has unknown ones."""
+    return tag_section(merge_tags(written, unknown, known))

@@ -1,0 +1,74 @@
+/* What the files of this extension share: a program is the layout of one message version.
+ *
+ * quorate.codecs.accelerator compiles a MessageSpec to a program, the
+ * type NativeCodec in Python. decode.c and encode.c interpret it. On anything irregular they raise, in the cases in which the generated Python does
+ * (fast_decode.py, fast_encode.py), and quorate.codecs.exact then finds the reason. */
+#ifndef QUORATE_NATIVE_H
+#define QUORATE_NATIVE_H
+
+#ifndef Py_GIL_DISABLED /* free-threaded Python has no limited API */
+#define Py_LIMITED_API 0x030B0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <structmember.h>
+
+typedef struct Program Program;
+
+/* A wire type. `code` is the format character of `struct` for numbers, or s: string, y: bytes,
+ * r: record batches, u: uuid, [: array of `element`, {: struct of `program`. */
+typedef struct Wire {
+    char code;
+    struct Wire *element;
+    Program *program;
+} Wire;
+
+typedef struct {
+    Wire wire;
+    Py_ssize_t offset; /* of the slot in the object */
+    bool nullable;
+    bool carried; /* by this version */
+    bool ignorable;
+    int32_t tag; /* -1 for none */
+    PyObject *standard; /* the default */
+} Field;
+
+struct Program {
+    PyObject_HEAD
+    PyTypeObject *cls;
+    allocfunc alloc;
+    Field *fields; /* those that are not tagged, in their order on the wire, then by tag */
+    Py_ssize_t count;
+    Py_ssize_t tagged; /* index of the first tagged field */
+    Py_ssize_t unknown_tags; /* offset of the slot */
+    bool flexible;
+    bool lenient;
+    PyObject *prefix; /* bytes that the encoder writes first */
+    PyObject *none; /* the empty tuple */
+    PyObject *inexact; /* the exception */
+    PyObject *tagged_field; /* the class TaggedField */
+    PyObject *uuids; /* bytes -> Uuid */
+    PyObject *section; /* (known fields, unknown_tags) -> bytes of the tagged fields */
+};
+
+#define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
+
+/* Width of a number, 0 for other types. */
+static inline int width_of(char code) {
+    switch (code) {
+    case '?': case 'b': return 1;
+    case 'h': case 'H': return 2;
+    case 'i': return 4;
+    case 'q': case 'd': return 8;
+    default: return 0;
+    }
+}
+
+PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *program_encode(PyObject *self, PyObject *message);
+PyObject *program_encode_parts(PyObject *self, PyObject *message);
+
+#endif

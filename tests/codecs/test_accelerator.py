@@ -1,0 +1,151 @@
+"""The accelerator in C and the generated Python give equal objects and bytes, and reject the same.
+
+The other tests of codecs use the accelerator where it is installed; these skip without it.
+"""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.codecs import is_accelerated
+from quorate.codecs.accelerator import program
+from quorate.codecs.fast_decode import generated_decoder, message_decoder
+from quorate.codecs.fast_encode import (
+    _has_records,
+    generated_encoder,
+    generated_parts_encoder,
+    message_encoder,
+)
+from quorate.codecs.message import MessageSpec
+from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
+from tests.codecs.helpers.random_messages import ALL_VERSIONS, damaged_bytes, random_message
+from tests.conftest import CI
+from tests.extent import sampled
+
+needs_accelerator = pytest.mark.skipif(not is_accelerated(), reason="the accelerator is not installed: make .venv/.dev")
+
+
+def result(function: Callable[..., Any], *arguments: Any) -> str:
+    """Return what a function returns, with the types of all values, or that it raises."""
+    try:
+        return repr(function(*arguments))
+    except Exception:  # noqa: BLE001  # the accelerator need not raise the same one
+        return "raised"
+
+
+def compare(seed: int, spec: MessageSpec, version: int, *, damaged: int) -> None:
+    """Compare decoders and encoders of one version with a message, and with damaged bytes of it."""
+    random, where = Random(seed), f"compare({seed}, {spec.name}.spec, {version}, damaged={damaged})"
+    native = program(spec, version, spec.is_flexible(version))
+    assert native is not None
+    python = generated_encoder(spec, version)
+    wrong = random_message(random, spec, version, wrong=0.05)
+    assert result(native.encode, wrong) == result(python, wrong), where
+    message = random_message(random, spec, version)
+    data = native.encode(message)
+    assert data == python(message), where
+    if _has_records(spec):
+        assert b"".join(native.encode_parts(message)) == data
+        assert b"".join(generated_parts_encoder(spec, version)(message)) == data
+    for lenient in (False, True):
+        decode = message_decoder(spec, version, lenient=lenient)
+        expected = generated_decoder(spec, version, lenient=lenient)
+        assert decode(data, 0) == message == expected(data, 0), where
+        for _ in range(damaged):
+            other = damaged_bytes(random, data)
+            assert result(decode, other, 0) == result(expected, other, 0), (where, lenient, other.hex())
+
+
+@needs_accelerator
+def test_every_version_of_every_message_is_equal_in_c_and_python() -> None:
+    seed = 7 if CI else Random().randrange(1 << 32)
+    for number, (spec, version) in enumerate(sampled(ALL_VERSIONS)):
+        compare(seed + number, spec, version, damaged=15)
+
+
+@pytest.mark.fuzz
+@needs_accelerator
+@pytest.mark.parametrize("seed", range(20))
+def test_millions_of_damaged_inputs_are_equal_in_c_and_python(seed: int) -> None:
+    for number, (spec, version) in enumerate(ALL_VERSIONS):
+        compare(seed * len(ALL_VERSIONS) + number, spec, version, damaged=60)
+
+
+@needs_accelerator
+def test_memory_does_not_grow() -> None:
+    """A reference that is not released would keep an object of each call."""
+    random = Random(7)
+    cases = []
+    for spec, version in sampled(ALL_VERSIONS):
+        found = random_message(random, spec, version), random_message(random, spec, version, wrong=0.2)
+        data = message_encoder(spec, version)(found[0])
+        cases.append((spec, version, found, data, [damaged_bytes(random, data) for _ in range(3)]))
+
+    def run() -> int:
+        for spec, version, found, data, damaged in cases:
+            encoder = program(spec, version, spec.is_flexible(version))
+            assert encoder is not None
+            for message in found:
+                result(encoder.encode, message)
+                result(encoder.encode_parts, message)
+            for lenient in (False, True):
+                for each in (data, *damaged):
+                    result(message_decoder(spec, version, lenient=lenient), each, 0)
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    run()
+    before = run()
+    for _ in range(5):
+        run()
+    assert run() - before < 200, "about 15 calls for each of hundreds of messages"
+
+
+@needs_accelerator
+@pytest.mark.parametrize(
+    "arguments",
+    [(), (b"",), (b"", "0"), (b"", 0, 0), ("", 0), (b"", -1), (b"", 1), (b"", 1 << 80), (bytearray(4), 0), (None, 0)],
+)
+def test_wrong_arguments_of_a_decoder_raise(arguments: tuple[Any, ...]) -> None:
+    decode: Any = message_decoder(OffsetCommitKey.spec, 0)
+    assert result(decode, *arguments) == "raised"
+
+
+@needs_accelerator
+def test_only_messages_of_the_class_are_encoded() -> None:
+    encode = message_encoder(OffsetCommitKey.spec, 0)
+    unset = object.__new__(OffsetCommitKey)
+    for each in (None, unset, OffsetCommitValue(offset=1, metadata="", commit_timestamp=1, leader_epoch=1), object()):
+        assert result(encode, each) == "raised"
+
+
+def test_a_decoded_message_is_immutable() -> None:
+    message = message_decoder(OffsetCommitKey.spec, 0)(b"\x00\x01g\x00\x01t\x00\x00\x00\x07", 0)
+    assert message == OffsetCommitKey(group="g", topic="t", partition=7)
+    assert type(message) is OffsetCommitKey
+    with pytest.raises(AttributeError):
+        message.group = "other"  # type: ignore[attr-defined]
+
+
+REPORT = """
+import json, sys
+from quorate.codecs import is_accelerated
+print(json.dumps([is_accelerated(), "quorate.codecs._native" in sys.modules]))
+"""
+
+
+@pytest.mark.parametrize("wanted", ["0", "1"])
+def test_the_environment_switches_it_off(wanted: str) -> None:
+    environment = os.environ | {"QUORATE_NATIVE": wanted}
+    done = subprocess.run([sys.executable, "-P", "-c", REPORT], env=environment, capture_output=True, check=True)
+    assert json.loads(done.stdout) == [wanted != "0" and INSTALLED] * 2
+
+
+INSTALLED = is_accelerated() or os.environ.get("QUORATE_NATIVE") == "0"
