@@ -99,15 +99,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         """Return virtual seconds since the start."""
-        self._read()
-        return self.now_ns / _NS
+        return self.read_ns() / _NS
 
     def read_ns(self) -> int:
         """Return virtual nanoseconds since the start, for the clocks of the process."""
-        self._read()
-        return self.now_ns
-
-    def _read(self) -> None:
         self.reads += 1
         if self.reads > 1_000_000:
             self.reads = 0
@@ -115,6 +110,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 "a callback read the clock a million times: virtual time does not pass within a callback",
                 "wait with asyncio.sleep",
             )
+        return self.now_ns
 
     # ---- scheduling
 
