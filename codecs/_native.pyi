@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quorate.codecs.message import Message
+from quorate.codecs.record_model import CoordinatorRecord
 
 class NativeCodec:
     def __new__(
@@ -18,3 +19,14 @@ class NativeCodec:
     def decode(self, data: bytes, position: int, /) -> Message: ...
     def encode(self, message: Message, /) -> bytes: ...
     def encode_parts(self, message: Message, /) -> list[bytes]: ...
+
+class RecordDecoder:
+    def __new__(
+        cls,
+        record: type[CoordinatorRecord],
+        topic: str,
+        inexact: type[Exception],
+        find: Callable[[int, int | None], NativeCodec],
+        /,
+    ) -> RecordDecoder: ...
+    def decode(self, key: bytes | None, value: bytes | None, /) -> CoordinatorRecord: ...

@@ -6,17 +6,22 @@ environment, the generated Python of `fast_decode` and `fast_encode` does the sa
 """
 
 import os
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.generate import UUIDS, Inexact, merge_tags, tag_section
-from quorate.codecs.message import FieldSpec, MessageSpec
+from quorate.codecs.message import FieldSpec, MessageSpec, RecordType
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, TaggedField, UuidType, WireType
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from quorate.codecs._native import NativeCodec
 
-__all__ = ["is_accelerated", "program"]
+Decode = Callable[[bytes | None, bytes | None], Any]
+
+__all__ = ["is_accelerated", "program", "record_decoder"]
 
 _WANTED = os.environ.get("QUORATE_NATIVE", "") != "0"
 
@@ -27,20 +32,20 @@ def is_accelerated() -> bool:
     It is false if quorate was installed without a compiler, and with `QUORATE_NATIVE=0` in the
     environment when `quorate.codecs` is imported.
     """
-    return _program_type is not None
+    return _native is not None
 
 
-def _load() -> "type[NativeCodec] | None":
+def _load() -> "ModuleType | None":
     if not _WANTED:
         return None
     try:
-        from quorate.codecs._native import NativeCodec
+        from quorate.codecs import _native
     except ImportError:
         return None
-    return NativeCodec
+    return _native
 
 
-_program_type = _load()
+_native: Any = _load()
 
 
 @cache
@@ -51,7 +56,7 @@ def program(
 
     `prefix` is an int16 that the encoder writes first.
     """
-    if _program_type is None:
+    if _native is None:
         return None
     carried = [f for f in spec.fields if version in f.versions]
     tagged = sorted((f for f in carried if f.tag is not None), key=lambda f: f.tag or 0)
@@ -77,7 +82,7 @@ def program(
         tag = -1 if f.tag is None else f.tag
         return f.name, wire(f.type), f.nullable_in(version), f in carried, f.ignorable, tag, f.default
 
-    return _program_type(
+    found: NativeCodec = _native.NativeCodec(
         spec.cls,
         tuple(described(f) for f in (*rest, *tagged)),
         flexible,
@@ -86,6 +91,27 @@ def program(
         (Inexact, TaggedField, UUIDS),
         partial(_section, known),
     )
+    return found
+
+
+def record_decoder(record: type, topic: str, types: Mapping[int, RecordType]) -> Decode | None:
+    """Return a function `(key, value) -> CoordinatorRecord` for the record types of a topic.
+
+    It raises for everything but bytes that are exactly a record. `None` without the accelerator.
+    """
+    if _native is None:
+        return None
+
+    def find(type_id: int, version: int | None) -> "NativeCodec | None":
+        spec = types[type_id].key if version is None else types[type_id].value
+        if version is None:
+            version = 0
+        if spec.versions is None or version not in spec.versions:
+            raise KeyError(version)
+        return program(spec, version, spec.is_flexible(version))
+
+    decode: Decode = _native.RecordDecoder(record, topic, Inexact, find).decode
+    return decode
 
 
 def _section(known: frozenset[int], written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> bytes:

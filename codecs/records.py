@@ -9,6 +9,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
+from quorate.codecs.accelerator import record_decoder
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
@@ -79,6 +80,7 @@ class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
 
     def __init__(self, topic: str) -> None:
         super().__init__()
+        self.topic = topic
         self.types = RECORD_TYPES[topic]
         self.codecs: dict[int, tuple[Callable[[bytes, int], Message], _ValueDecoders]] = {}
 
@@ -97,8 +99,32 @@ class _Keys(dict[bytes, tuple[Message, _ValueDecoders]]):
         return found
 
 
-_KEYS: Final = {topic: _Keys(topic) for topic in RECORD_TYPES}
-_Open: Final = open_twin(CoordinatorRecord)
+def _decoder_in_python(keys: _Keys) -> Callable[[bytes | None, bytes | None], CoordinatorRecord]:
+    """Return a decoder of exact records, which the accelerator replaces."""
+    opened = open_twin(CoordinatorRecord)
+    topic = keys.topic
+
+    def decode(key: bytes | None, value: bytes | None) -> CoordinatorRecord:
+        record = opened()
+        record.key, values = keys[key]  # type: ignore[index]  # a null key raises a TypeError
+        if value is None:
+            record.value = record.version = None
+        else:
+            record.version, decode_value = values[value[:2]]
+            record.value = decode_value(value, 2)
+        record.topic = topic
+        record.key_trailing = record.value_trailing = b""
+        record.value_as_read = None
+        record.__class__ = CoordinatorRecord
+        return record  # type: ignore[no-any-return]  # its class was set in the line above
+
+    return decode
+
+
+_DECODERS: Final = {
+    topic: record_decoder(CoordinatorRecord, topic, types) or _decoder_in_python(_Keys(topic))
+    for topic, types in RECORD_TYPES.items()
+}
 
 
 def decode_record(
@@ -111,18 +137,7 @@ def decode_record(
     topic that is not a coordinator topic, and `TypeError` for a key or value that is not bytes.
     """
     try:
-        record = _Open()
-        record.key, values = _KEYS[topic][key]  # type: ignore[index]  # a null key is handled below
-        if value is None:
-            record.value = record.version = None
-        else:
-            record.version, decode = values[value[:2]]
-            record.value = decode(value, 2)
-        record.topic = topic
-        record.key_trailing = record.value_trailing = b""
-        record.value_as_read = None
-        record.__class__ = CoordinatorRecord
-        return record  # type: ignore[no-any-return]  # its class was set in the line above
+        return _DECODERS[topic](key, value)
     except Exception:  # noqa: BLE001  # any failure of the fast path: `_decode_slowly` decodes or explains
         found = _decode_slowly(_as_bytes(key, "key"), _as_bytes(value, "value"), topic)
     if strict and found.problem is not None:

@@ -274,19 +274,7 @@ failed:
     return NULL;
 }
 
-/* decode(data, position): the message that `data` has from `position` to its end. */
-PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count) {
-    const Program *g = (Program *)self;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "decode takes bytes and a position");
-        return NULL;
-    }
-    PyObject *data = args[0];
-    if (!PyBytes_Check(data))
-        return inexact(g);
-    Py_ssize_t position = PyLong_AsSsize_t(args[1]);
-    if (position == -1 && PyErr_Occurred())
-        return NULL;
+PyObject *decode_message(const Program *g, PyObject *data, Py_ssize_t position) {
     Py_ssize_t size = PyBytes_Size(data);
     if (position < 0 || position > size)
         return inexact(g);
@@ -298,4 +286,15 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
         return inexact(g);
     }
     return message;
+}
+
+/* decode(data, position): the message that `data` has from `position` to its end. */
+PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count) {
+    const Program *g = (Program *)self;
+    if (count != 2 || !PyBytes_Check(args[0]))
+        return inexact(g);
+    Py_ssize_t position = PyLong_AsSsize_t(args[1]);
+    if (position == -1 && PyErr_Occurred())
+        return NULL;
+    return decode_message(g, args[0], position);
 }

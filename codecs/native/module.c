@@ -1,4 +1,4 @@
-/* The module: the type NativeCodec, which quorate.codecs.accelerator creates from declarations. */
+/* The module, and the type NativeCodec, which quorate.codecs.accelerator creates from declarations. */
 #include "native.h"
 
 static void wire_clear(Wire *wire) {
@@ -57,15 +57,14 @@ static void program_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-/* Return the offset of a slot that the class itself or its base declares; or -1. */
-static Py_ssize_t slot_offset(PyTypeObject *cls, const char *name) {
+Py_ssize_t slot_offset(PyTypeObject *cls, const char *name) {
     for (PyTypeObject *each = cls; each != NULL; each = PyType_GetSlot(each, Py_tp_base)) {
         PyMemberDef *member = PyType_GetSlot(each, Py_tp_members);
         for (; member != NULL && member->name != NULL; member++)
             if (member->type == T_OBJECT_EX && strcmp(member->name, name) == 0)
                 return member->offset;
     }
-    PyErr_Format(PyExc_TypeError, "a message has no slot %s", name);
+    PyErr_Format(PyExc_TypeError, "the class has no slot %s", name);
     return -1;
 }
 
@@ -178,11 +177,15 @@ static PyType_Spec program_spec = {
     .slots = program_slots,
 };
 
-static int module_exec(PyObject *module) {
-    PyObject *type = PyType_FromModuleAndSpec(module, &program_spec, NULL);
-    int failed = type == NULL || PyModule_AddType(module, (PyTypeObject *)type);
+static bool add_type(PyObject *module, PyType_Spec *spec) {
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    bool done = type != NULL && PyModule_AddType(module, (PyTypeObject *)type) == 0;
     Py_XDECREF(type);
-    return failed ? -1 : 0;
+    return done;
+}
+
+static int module_exec(PyObject *module) {
+    return add_type(module, &program_spec) && add_type(module, &record_spec) ? 0 : -1;
 }
 
 static PyModuleDef_Slot module_slots[] = {

@@ -1,8 +1,8 @@
 /* What the files of this extension share: a program is the layout of one message version.
  *
- * quorate.codecs.accelerator compiles a MessageSpec to a program, the
- * type NativeCodec in Python. decode.c and encode.c interpret it. On anything irregular they raise, in the cases in which the generated Python does
- * (fast_decode.py, fast_encode.py), and quorate.codecs.exact then finds the reason. */
+ * quorate.codecs.accelerator compiles a MessageSpec to a program, the type NativeCodec in Python.
+ * decode.c and encode.c interpret it. On anything irregular they raise, in the cases in which the
+ * generated Python does (fast_decode.py, fast_encode.py); quorate.codecs.exact then finds the reason. */
 #ifndef QUORATE_NATIVE_H
 #define QUORATE_NATIVE_H
 
@@ -66,6 +66,14 @@ static inline int width_of(char code) {
     default: return 0;
     }
 }
+
+extern PyType_Spec record_spec;
+
+/* Return the offset of a slot that a class or its base declares; or -1, with an exception. */
+Py_ssize_t slot_offset(PyTypeObject *cls, const char *name);
+
+/* Decode the message that fills the bytes from `position` on. */
+PyObject *decode_message(const Program *program, PyObject *data, Py_ssize_t position);
 
 PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *program_encode(PyObject *self, PyObject *message);

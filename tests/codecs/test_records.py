@@ -1,6 +1,7 @@
 """Decoding of records to values, also of undecodable ones, and encoding to the same bytes."""
 
 import pickle
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -40,7 +41,7 @@ from quorate.codecs.messages import (
     ShareUpdateKey,
     TopicMetadata,
 )
-from quorate.codecs.records import _KEYS, encode_message, record_type_of
+from quorate.codecs.records import _decoder_in_python, _Keys, encode_message, record_type_of
 from quorate.codecs.wire import Array, Int32, String
 from tests.codecs.helpers.strategies import damaged, records
 from tests.extent import portion
@@ -210,14 +211,17 @@ def test_memoryview_is_not_kept_in_caches() -> None:
     buffer = bytearray(bytes.fromhex("0003000561206b6579"))
     view = memoryview(bytes(buffer))
     value = memoryview(b"\x00\x00\x00\x00\x00\x05\x00")
-    for types in (_KEYS[CONSUMER_OFFSETS], _KEYS[CONSUMER_OFFSETS].codecs[3][1]):
-        types.clear()
-    decode_record(view, value)
-    decode_record(KEY, value)
+    keys = _Keys(CONSUMER_OFFSETS)
+    decode = _decoder_in_python(keys)
+    with pytest.raises(TypeError):
+        decode(view, value)
+    with suppress(Exception):
+        decode(KEY, value)
+    assert decode_record(view, value) == decode_record(bytes(view), bytes(value))
     view.release()
     value.release()
-    assert {type(key) for key in _KEYS[CONSUMER_OFFSETS]} == {bytes}
-    assert {type(prefix) for prefix in _KEYS[CONSUMER_OFFSETS].codecs[3][1]} <= {bytes}
+    assert {type(key) for key in keys} == {bytes}
+    assert {type(prefix) for prefix in keys.codecs[3][1]} <= {bytes}
 
 
 @pytest.mark.parametrize(
