@@ -18,7 +18,7 @@ STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 WANTED = os.environ.get("QUORATE_NATIVE") != "0" and platform.python_implementation() == "CPython"
 SOURCES = Path("codecs/native")
 # Without paths of the machine, so that a build has the same bytes everywhere.
-OPTIONS = [] if sys.platform == "win32" else ["-g0", "-fvisibility=hidden"]
+OPTIONS = [] if sys.platform == "win32" else ["-O2", "-g0", "-fvisibility=hidden"]
 
 native = Extension(
     "quorate.codecs._native",

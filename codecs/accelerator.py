@@ -6,8 +6,9 @@ environment, the generated Python of `fast_decode` and `fast_encode` does the sa
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from quorate.codecs.generate import UUIDS, Inexact, merge_tags, tag_section
@@ -17,11 +18,9 @@ from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, Str
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from quorate.codecs._native import NativeCodec
+    from quorate.codecs._native import NativeCodec, RecordCodec
 
-Decode = Callable[[bytes | None, bytes | None], Any]
-
-__all__ = ["is_accelerated", "program", "record_decoder"]
+__all__ = ["is_accelerated", "program", "record_codec"]
 
 _WANTED = os.environ.get("QUORATE_NATIVE", "") != "0"
 
@@ -39,10 +38,9 @@ def _load() -> "ModuleType | None":
     if not _WANTED:
         return None
     try:
-        from quorate.codecs import _native
+        return import_module("quorate.codecs._native")
     except ImportError:
         return None
-    return _native
 
 
 _native: Any = _load()
@@ -94,10 +92,11 @@ def program(
     return found
 
 
-def record_decoder(record: type, topic: str, types: Mapping[int, RecordType]) -> Decode | None:
-    """Return a function `(key, value) -> CoordinatorRecord` for the record types of a topic.
+def record_codec(record: type, topic: str, types: Mapping[int, RecordType]) -> "RecordCodec | None":
+    """Return the codec of the record types of a topic; `None` without the accelerator.
 
-    It raises for everything but bytes that are exactly a record. `None` without the accelerator.
+    `record` is the class CoordinatorRecord. It raises for everything but bytes that are exactly a
+    record, and records without bytes to keep.
     """
     if _native is None:
         return None
@@ -110,8 +109,9 @@ def record_decoder(record: type, topic: str, types: Mapping[int, RecordType]) ->
             raise KeyError(version)
         return program(spec, version, spec.is_flexible(version))
 
-    decode: Decode = _native.RecordDecoder(record, topic, Inexact, find).decode
-    return decode
+    type_ids = {found.key.cls: type_id for type_id, found in types.items()}
+    codec: RecordCodec = _native.RecordCodec(record, topic, Inexact, find, type_ids)
+    return codec
 
 
 def _section(known: frozenset[int], written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> bytes:

@@ -5,13 +5,15 @@ Encoders are generated when a class is first written in a version. `exact` expla
 
 from typing import Final
 
+from quorate.codecs.accelerator import record_codec
 from quorate.codecs.errors import DecodeError, EncodeError
 from quorate.codecs.exact import decode_exactly, encode_exactly
 from quorate.codecs.fast_encode import Encoder, message_encoder, span
 from quorate.codecs.message import Message, RecordType
+from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.record_model import CoordinatorRecord, Record, record_type_of
 
-__all__ = ["encode_record"]
+__all__ = ["RECORD_CODECS", "encode_record"]
 
 
 class _ValueEncoders(dict[int | None, Encoder]):
@@ -47,6 +49,11 @@ class _Encoders(dict[type[Message], tuple[str, Encoder, type[Message], _ValueEnc
 
 _ENCODERS: Final = _Encoders()
 
+RECORD_CODECS: Final = {topic: record_codec(CoordinatorRecord, topic, types) for topic, types in RECORD_TYPES.items()}
+"""The decoders and encoders in C, by topic; `None` without the accelerator."""
+
+_NATIVE_ENCODERS: Final = {topic: codec.encode for topic, codec in RECORD_CODECS.items() if codec is not None}
+
 
 def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     """Encode key and value, with the same bytes as Kafka.
@@ -56,6 +63,16 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     """
     if not isinstance(record, CoordinatorRecord):
         return record.key_bytes, record.value_bytes
+    native = _NATIVE_ENCODERS.get(record.topic)
+    if native is not None:
+        try:
+            return native(record)
+        except Exception:  # noqa: BLE001, S110  # `_encode_in_python` encodes it, or names the field
+            pass
+    return _encode_in_python(record)
+
+
+def _encode_in_python(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
     key, value = record.key, record.value
     try:
         topic, encode_key, value_class, encoders = _ENCODERS[type(key)]

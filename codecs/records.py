@@ -9,7 +9,6 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-from quorate.codecs.accelerator import record_decoder
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
@@ -17,7 +16,7 @@ from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.generate import open_twin
 from quorate.codecs.message import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Message, MessageSpec
 from quorate.codecs.messages import RECORD_TYPES
-from quorate.codecs.record_encode import encode_record
+from quorate.codecs.record_encode import RECORD_CODECS, encode_record
 from quorate.codecs.record_model import (
     CoordinatorRecord,
     MalformedRecord,
@@ -122,8 +121,7 @@ def _decoder_in_python(keys: _Keys) -> Callable[[bytes | None, bytes | None], Co
 
 
 _DECODERS: Final = {
-    topic: record_decoder(CoordinatorRecord, topic, types) or _decoder_in_python(_Keys(topic))
-    for topic, types in RECORD_TYPES.items()
+    topic: _decoder_in_python(_Keys(topic)) if codec is None else codec.decode for topic, codec in RECORD_CODECS.items()
 }
 
 

@@ -310,15 +310,20 @@ static bool write_message(Writer *w, const Program *g, PyObject *message) {
     return write_bytes(w, PyBytes_AsString(g->prefix), PyBytes_Size(g->prefix)) && write_struct(w, g, message);
 }
 
-/* encode(message): its bytes, after those of the prefix. */
-PyObject *program_encode(PyObject *self, PyObject *message) {
+PyObject *encode_message(const Program *g, int prefix, PyObject *message) {
     Writer w;
     start(&w, NULL);
     PyObject *data = NULL;
-    if (write_message(&w, (Program *)self, message))
+    if (prefix < 0 ? write_message(&w, g, message)
+                   : write_big_endian(&w, (uint64_t)prefix, 2) && write_struct(&w, g, message))
         data = PyBytes_FromStringAndSize((char *)w.data, (Py_ssize_t)w.size);
     finish(&w);
     return data;
+}
+
+/* encode(message): its bytes, after those of the prefix. */
+PyObject *program_encode(PyObject *self, PyObject *message) {
+    return encode_message((Program *)self, -1, message);
 }
 
 /* encode_parts(message): the same bytes in a list. Record batches are not copied to it. */

@@ -75,6 +75,9 @@ Py_ssize_t slot_offset(PyTypeObject *cls, const char *name);
 /* Decode the message that fills the bytes from `position` on. */
 PyObject *decode_message(const Program *program, PyObject *data, Py_ssize_t position);
 
+/* Encode a message after an int16, or, if that is negative, after the prefix of the program. */
+PyObject *encode_message(const Program *program, int prefix, PyObject *message);
+
 PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);

@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
-from quorate.codecs import is_accelerated
+from quorate.codecs import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord, is_accelerated
 from quorate.codecs.accelerator import program
 from quorate.codecs.fast_decode import generated_decoder, message_decoder
 from quorate.codecs.fast_encode import (
@@ -25,6 +27,8 @@ from quorate.codecs.fast_encode import (
 )
 from quorate.codecs.message import MessageSpec
 from quorate.codecs.messages import OffsetCommitKey, OffsetCommitValue
+from quorate.codecs.record_encode import RECORD_CODECS, _encode_in_python
+from quorate.codecs.records import _decoder_in_python, _Keys
 from tests.codecs.helpers.random_messages import ALL_VERSIONS, damaged_bytes, random_message
 from tests.conftest import CI
 from tests.extent import sampled
@@ -76,6 +80,68 @@ def test_every_version_of_every_message_is_equal_in_c_and_python() -> None:
 def test_millions_of_damaged_inputs_are_equal_in_c_and_python(seed: int) -> None:
     for number, (spec, version) in enumerate(ALL_VERSIONS):
         compare(seed * len(ALL_VERSIONS) + number, spec, version, damaged=60)
+
+
+@needs_accelerator
+@pytest.mark.parametrize("topic", RECORD_TYPES)
+def test_records_are_equal_in_c_and_python(topic: str) -> None:
+    seed = 7 if CI else Random().randrange(1 << 32)
+    random = Random(seed)
+    codec, python = RECORD_CODECS[topic], _decoder_in_python(_Keys(topic))
+    assert codec is not None
+    for record_type in RECORD_TYPES[topic].values():
+        for version in record_type.versions:
+            where = seed, record_type.name, version
+            record = CoordinatorRecord(
+                key=random_message(random, record_type.key, 0),
+                value=random_message(random, record_type.value, version),
+                version=version,
+                topic=topic,
+            )
+            key, value = codec.encode(record)
+            assert (key, value) == _encode_in_python(record), where
+            assert value is not None
+            assert repr(codec.decode(key, value)) == repr(record) == repr(python(key, value)), where
+            tombstone = replace(record, value=None, version=None)
+            assert codec.encode(tombstone) == (key, None)
+            assert codec.decode(key, None) == tombstone
+            for _ in range(20):
+                pair = random.choice([key, damaged_bytes(random, key)]), damaged_bytes(random, value)
+                assert result(codec.decode, *pair) == result(python, *pair), (where, pair)
+
+
+@needs_accelerator
+def test_the_codec_of_records_leaves_others_to_python() -> None:
+    codec = RECORD_CODECS[CONSUMER_OFFSETS]
+    assert codec is not None
+    key, value = (
+        OffsetCommitKey(group="g", topic="t", partition=7),
+        OffsetCommitValue(offset=1, metadata="", commit_timestamp=1),
+    )
+    record = CoordinatorRecord(key=key, value=value, version=3)
+    assert result(codec.encode, record) != "raised"
+    for change in (
+        {"key_trailing": b"x"},
+        {"value_trailing": b"x"},
+        {"value_as_read": b"x"},
+        {"topic": "orders"},
+        {"version": None},
+        {"version": -1},
+        {"version": 99},
+        {"version": "3"},
+        {"key": value},
+        {"value": key},
+    ):
+        assert result(codec.encode, replace(record, **change)) == "raised", change
+    for wrong in (
+        (b"", None),
+        (b"\x00", None),
+        (None, None),
+        (b"\x7f\xff", None),
+        (b"\xff\xff", b""),
+        (bytearray(9), None),
+    ):
+        assert result(codec.decode, *wrong) == "raised"
 
 
 @needs_accelerator
@@ -146,6 +212,27 @@ def test_the_environment_switches_it_off(wanted: str) -> None:
     environment = os.environ | {"QUORATE_NATIVE": wanted}
     done = subprocess.run([sys.executable, "-P", "-c", REPORT], env=environment, capture_output=True, check=True)
     assert json.loads(done.stdout) == [wanted != "0" and INSTALLED] * 2
+
+
+@needs_accelerator
+def test_tests_of_records_pass_with_the_generated_python() -> None:
+    """Their other runs use the accelerator."""
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "pytest",
+        "-q",
+        "-n0",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not oracle and not fuzz",
+    ]
+    tests = [str(Path(__file__).with_name(name)) for name in ("test_records.py", "test_subscription_forms.py")]
+    environment = os.environ | {"QUORATE_NATIVE": "0"}
+    done = subprocess.run([*command, *tests], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
 
 
 INSTALLED = is_accelerated() or os.environ.get("QUORATE_NATIVE") == "0"
