@@ -393,3 +393,29 @@ def test_topics_are_in_kafkas_order_if_map_copies_have_another_size(duel: Duel, 
         beat(duel, "m", joined["memberEpoch"], subscribedTopicNames=fewer, topicPartitions=owned)
     duel.op("reload")
     beat(duel, "m", joined["memberEpoch"], subscribedTopicNames=names[4:], topicPartitions=[])
+
+
+def test_a_clock_that_is_behind_delays_the_next_target_assignment(oracle: Oracle) -> None:
+    """KIP-1263 compares the wall clock with the time in the record of the last assignment.
+
+    So after the coordinator moves to a broker whose clock is a minute behind, a member that left
+    keeps its partitions for a minute.
+    """
+    duel = Duel(oracle)
+    duel.op("config")
+    duel.op("image", brokers=BROKERS, topics=TOPICS)
+    now_ms = duel.op("timers")["now"]
+    first = join(duel, "m1")
+    assert partitions(first) == [0, 1, 2]
+    duel.op("advance", ms=1000)
+    second = join(duel, "m2")
+    assert partitions(beat(duel, "m1", first["memberEpoch"])) == [0, 1]
+    epoch = beat(duel, "m1", first["memberEpoch"], **owns(0, 1))["memberEpoch"]
+    assert epoch == second["memberEpoch"]
+    duel.op("reload", nowMs=now_ms - 60_000)
+    beat(duel, "m2", -1)
+    for _ in range(12):
+        duel.op("advance", ms=5000)
+        assert beat(duel, "m1", epoch)["assignment"] is None
+    duel.op("advance", ms=5000)
+    assert partitions(beat(duel, "m1", epoch)) == [0, 1, 2]
