@@ -170,7 +170,7 @@ class ChaosRunner:
     happened: list[PlannedFault] = field(default_factory=list)
     running: bool = False
     _drawn: int = 0
-    _behind_ms: int = 0  # how far the wall clock is behind the latest time that it could show
+    _set_back_ms: int = 0  # how far the wall clock was set back
     _down: dict[int, str] = field(default_factory=dict)
     _tasks: set[Any] = field(default_factory=set)
 
@@ -308,7 +308,7 @@ class ChaosRunner:
 
     def _set_clock(self, by_ms: int) -> None:
         self.step_clock(by_ms)
-        self._behind_ms = max(0, self._behind_ms - by_ms)
+        self._set_back_ms = max(0, self._set_back_ms - by_ms)
 
     def _crashes(self, writes: float, part: float, how_long: float, _: float) -> str:
         if self.process is None:
@@ -391,6 +391,6 @@ class ChaosRunner:
         for link in list(self.loop.network.links.values()):
             if link.stalled:
                 link.resume()
-        if self._behind_ms:
+        if self._set_back_ms:
             # As Kafka since 4.3, groups get no target assignment before the time of their last one.
-            self._set_clock(self._behind_ms)
+            self._set_clock(self._set_back_ms)

@@ -395,10 +395,10 @@ def test_topics_are_in_kafkas_order_if_map_copies_have_another_size(duel: Duel, 
     beat(duel, "m", joined["memberEpoch"], subscribedTopicNames=names[4:], topicPartitions=[])
 
 
-def test_a_clock_that_is_behind_delays_the_next_target_assignment(oracle: Oracle) -> None:
+def test_a_clock_that_was_set_back_delays_the_next_target_assignment(oracle: Oracle) -> None:
     """KIP-1263 compares the wall clock with the time in the record of the last assignment.
 
-    So after the coordinator moves to a broker whose clock is a minute behind, a member that left
+    So after the coordinator moves to a broker whose clock shows a minute less, a member that left
     keeps its partitions for a minute.
     """
     duel = Duel(oracle)
