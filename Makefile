@@ -82,10 +82,10 @@ docs: .venv/.docs ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -P -m mkdocs build --strict
 	@echo "open site/index.html"
 
-dist: .venv/.release ## Build sdist and wheel of the last commit into dist/, twice with the same bytes, and check them with twine
+dist: .venv/.release ## Build sdist and wheels (with the accelerator, and without) of the last commit into dist/, twice with the same bytes, and check them with twine
 	.venv/bin/python -P scripts/make_dist.py
 
-dist-check: dist ## Also test the wheel in an empty environment for each available Python and each extra (PYTHONS='python3.12'; some minutes)
+dist-check: dist ## Also test the wheels in empty environments for each available Python and each extra (PYTHONS='python3.12'; some minutes)
 	.venv/bin/python -P scripts/check_dist.py $(PYTHONS)
 
 picture: .venv/.dev browser ## Draw docs/images/demo.svg, the picture in README.md, and the pictures of quorate watch

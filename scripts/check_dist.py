@@ -1,8 +1,9 @@
-"""Install the wheel in dist/ into empty environments, and use it there (`make dist-check`).
+"""Install the wheels in dist/ into empty environments, and use them there (`make dist-check`).
 
-Each Python gets one environment for the core and one for each extra alone, with the versions of
-constraints.txt. Arguments are commands or paths of Pythons; without any, python3.11 to python3.14
-are looked for, also among the versions of pyenv. Those that are not found are listed.
+Each Python gets one environment for the core with the accelerator, one without it, and one for each
+extra alone, with the versions of constraints.txt. Arguments are commands or paths of Pythons;
+without any, python3.11 to python3.14 are looked for, also among the versions of pyenv. Those that
+are not found are listed.
 """
 
 import os
@@ -69,7 +70,8 @@ from quorate.integration.containers import KafkaCluster
 
 def main(pythons: list[str]) -> None:
     """Check each Python with each extra, one line each; ends with 1 if anything fails."""
-    (wheel,) = (ROOT / "dist").glob("*.whl")
+    (pure,) = (ROOT / "dist").glob("*-none-any.whl")
+    (native,) = (ROOT / "dist").glob("*-abi3-*.whl")
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     missing_uses = extras.keys() - NOT_FOR_USERS - USES.keys()
     if missing_uses:
@@ -81,12 +83,17 @@ def main(pythons: list[str]) -> None:
             print(f"{name:12} not found on this machine")
             failed += bool(pythons)
             continue
-        for extra in ("", *sorted(extras.keys() - NOT_FOR_USERS)):
+        for wheel, extra in (
+            (native, ""),
+            (pure, ""),
+            *((native, one) for one in sorted(extras.keys() - NOT_FOR_USERS)),
+        ):
             problem = check(python, wheel, extra)
+            what = f"[{extra}]" if extra else "core, in C" if wheel is native else "core"
             checked += 1
             failed += problem is not None
             print(
-                f"{version:12} {f'[{extra}]' if extra else 'core':18} {'ok' if problem is None else 'FAILED'}",
+                f"{version:12} {what:18} {'ok' if problem is None else 'FAILED'}",
                 flush=True,
             )
             if problem is not None:
@@ -112,6 +119,11 @@ def check(python: str, wheel: Path, extra: str) -> str | None:
             steps += [
                 [*install, *constraints, wheel],
                 [run / "quorate", "--version"],
+                [
+                    run / "python",
+                    "-c",
+                    f"import quorate.codecs as c; assert c.is_accelerated() is {'abi3' in wheel.name}",
+                ],
                 [run / "quorate", "decode", LOG, "--type", "ConsumerGroupMetadata", "--limit", "3"],
                 [run / "quorate", "demo"],
                 [*install, *constraints, "pytest"],

@@ -1,8 +1,9 @@
-"""Build and check the source distribution and the wheel of the last commit (`make dist`).
+"""Build and check the source distribution and the wheels of the last commit (`make dist`).
 
-They are written to dist/. Everything is built twice, in folders of different names, and must have
-the same bytes, which depend only on the commit and the versions in constraints.txt.
-`twine check --strict` must pass, too.
+One wheel is for every platform. The other one has the accelerator in C, for this platform; an index
+takes it only after `auditwheel repair`. They are written to dist/. Everything is built twice, in
+folders of different names, and must have the same bytes, which depend only on the commit and the
+versions in constraints.txt. `twine check --strict` must pass, too.
 """
 
 import gzip
@@ -15,6 +16,7 @@ import sys
 import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
@@ -40,7 +42,7 @@ def main() -> None:
 
 
 def build(folder: Path, epoch: int) -> list[Path]:
-    """Build the source distribution from the last commit, and the wheel from that.
+    """Build the source distribution from the last commit, and the wheels from that.
 
     `epoch`: the time in seconds since 1970 that all files get.
     """
@@ -58,9 +60,17 @@ def build(folder: Path, epoch: int) -> list[Path]:
     with tarfile.open(sdist) as archive:
         archive.extractall(unpacked, filter="data")
     (inside,) = unpacked.iterdir()
-    _run([*command, "--wheel", inside], environment)
-    (wheel,) = out.glob("*.whl")
-    return [sdist, wheel]
+    for native in ("0", "1"):
+        shutil.rmtree(inside / "build", ignore_errors=True)
+        _run([*command, "--wheel", inside], environment | {"QUORATE_NATIVE": native})
+    wheels = sorted(out.glob("*.whl"))
+    for wheel in wheels:
+        compiled = [name for name in ZipFile(wheel).namelist() if name.endswith((".so", ".pyd"))]
+        if bool(compiled) == wheel.name.endswith("-none-any.whl"):
+            sys.exit(
+                f"error: {wheel.name} has {compiled or 'no accelerator'}; it needs a C compiler and Python's headers"
+            )
+    return [sdist, *wheels]
 
 
 def normalize(sdist: Path, epoch: int) -> None:
