@@ -37,6 +37,7 @@ G = TypeVar("G", bound=CoordinatorGroup)
 _stored = tuple.__new__  # half the time of calling the class
 
 
+_COMMITS = frozenset((commits.OffsetCommitKey, commits.LegacyOffsetCommitKey))
 _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
     ConsumerGroup: (
         consumer.ConsumerGroupMetadataKey,
@@ -128,10 +129,12 @@ class CoordinatorState:
             if isinstance(record, CoordinatorRecord):
                 if record.topic != CONSUMER_OFFSETS:
                     raise ReplayError(f"{record.name} belongs to topic {record.topic}")
-                if type(record.key) in (commits.OffsetCommitKey, commits.LegacyOffsetCommitKey):
-                    self._offset(record.key, record.value, offset, -1 if producer_id is None else producer_id)
+                key = record.key
+                kind = type(key)
+                if kind in _COMMITS:
+                    self._offset(key, record.value, offset, -1 if producer_id is None else producer_id)
                 else:
-                    self._replay[type(record.key)](record.key, record.value)
+                    self._replay[kind](key, record.value)
             elif isinstance(record, ControlRecord):
                 self._control(record, producer_id)
             elif isinstance(record, UnknownRecord) and record.key is None:
@@ -249,15 +252,17 @@ class CoordinatorState:
     # Offsets and classic groups
 
     def _offset(self, key: Any, value: Any, offset: int = -1, producer_id: int = -1) -> None:
+        group = key.group
         if value is None:
-            self.offsets.remove(key.group, key.topic, key.partition)
+            self.offsets.remove(group, key.topic, key.partition)
             return
-        self.need_group(key.group)
+        if group not in self.groups:
+            self.need_group(group)
         stored = _stored(CommittedOffset, (value, offset))
         if producer_id < 0:
-            self.offsets.put(key.group, key.topic, key.partition, stored)
+            self.offsets.put(group, key.topic, key.partition, stored)
         else:
-            self.offsets.put_pending(producer_id, key.group, key.topic, key.partition, stored)
+            self.offsets.put_pending(producer_id, group, key.topic, key.partition, stored)
 
     def _classic(self, key: Any, value: Any) -> None:
         if value is None:
