@@ -5,24 +5,19 @@ missing, because no compiler was found at installation, or switched off by `QUOR
 environment, the generated Python of `fast_decode` and `fast_encode` does the same.
 """
 
-import os
 from collections.abc import Mapping
 from functools import cache, partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from quorate.codecs.extension import extension
 from quorate.codecs.generate import UUIDS, Inexact, merge_tags, tag_section
 from quorate.codecs.message import FieldSpec, MessageSpec, RecordType
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, TaggedField, UuidType, WireType
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from quorate.codecs._native import NativeCodec, RecordCodec
 
 __all__ = ["is_accelerated", "program", "record_codec"]
-
-_WANTED = os.environ.get("QUORATE_NATIVE", "") != "0"
 
 
 def is_accelerated() -> bool:
@@ -34,16 +29,7 @@ def is_accelerated() -> bool:
     return _native is not None
 
 
-def _load() -> "ModuleType | None":
-    if not _WANTED:
-        return None
-    try:
-        return import_module("quorate.codecs._native")
-    except ImportError:
-        return None
-
-
-_native: Any = _load()
+_native: Any = extension()
 
 
 @cache

@@ -14,6 +14,7 @@ import numpy as np
 
 from quorate.codecs.batches.v2 import HEADER_BYTES, LOG_OVERHEAD
 from quorate.codecs.columnar.frame import Array, Ints
+from quorate.codecs.log.walker import walker
 
 __all__ = ["batch_starts"]
 
@@ -44,6 +45,9 @@ def batch_starts(block: bytes, most_bytes: int = 0x7FFFFFFF) -> tuple[Ints, int]
     Stops early at a length that is not valid, exceeds `most_bytes`, or exceeds the block. The
     caller handles the rest.
     """
+    native = walker()
+    if native is not None:
+        return native.starts(block, most_bytes)
     starts, end = _follow(block, 0, len(block), most_bytes, 64)
     if end >= len(block) or len(starts) < 64 or end / len(starts) > LONG:
         more, end = _follow(block, end, len(block), most_bytes)

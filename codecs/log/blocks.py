@@ -18,6 +18,7 @@ from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.varints import deltas, zigzag
 from quorate.codecs.log.crc import all_intact
+from quorate.codecs.log.walker import Walker, walker
 
 __all__ = ["Batches", "Records", "computed_crcs", "crc_mismatches", "headers_of", "some_records_of"]
 
@@ -60,8 +61,28 @@ class Batches:
 
 def headers_of(block: bytes, start: Ints, end: int) -> Batches:
     """Return the headers of the batches that begin at `start`; the last one ends at `end`."""
-    data = np.frombuffer(block, np.uint8)
     ends = np.append(start[1:], end)
+    native = walker()
+    if native is not None:
+        plain, base, crc, attributes, delta, base_timestamp, max_timestamp, producer, epoch, count = native.headers(
+            block, start, ends
+        )
+        return Batches(
+            block,
+            start,
+            ends,
+            plain != 0,
+            base,
+            attributes,
+            delta,
+            base_timestamp,
+            max_timestamp,
+            producer,
+            epoch,
+            count,
+            crc,
+        )
+    data = np.frombuffer(block, np.uint8)
     plain = (data[start + 16] == 2) & (ends - start >= v2.HEADER_BYTES)
     # A shorter frame is not plain. Bytes after it are ignored, but must be inside the block.
     places = np.minimum(start, max(len(block) - v2.HEADER_BYTES, 0))
@@ -88,6 +109,10 @@ def crc_mismatches(batches: Batches) -> Ints:
     No CRC covers the base offset.
     """
     suspicious = ~batches.plain | (batches.base_offset < 0)
+    native = walker()
+    if native is not None:
+        suspicious |= native.crcs(batches.block, batches.start, batches.end) != batches.crc
+        return _damaged(batches, suspicious)
     borders = np.searchsorted(batches.start, np.arange(int(batches.start[0]), int(batches.end[-1]), CRC_BYTES)).tolist()
     for first, last in zip(borders, [*borders[1:], len(batches)], strict=True):
         part = slice(first, last)
@@ -96,6 +121,10 @@ def crc_mismatches(batches: Batches) -> Ints:
         start, end, claimed = batches.start[part], batches.end[part], batches.crc[part]
         if bool(suspicious[part].any()) or not all_intact(batches.block, start, end, claimed, v2.CRC_START):
             suspicious[part] |= computed_crcs(batches.block, start, end) != claimed
+    return _damaged(batches, suspicious)
+
+
+def _damaged(batches: Batches, suspicious: Bools) -> Ints:
     found = [
         index
         for index in np.flatnonzero(suspicious).tolist()
@@ -106,6 +135,9 @@ def crc_mismatches(batches: Batches) -> Ints:
 
 def computed_crcs(block: bytes, start: Ints, end: Ints) -> Array:
     """Return the CRC of each batch."""
+    native = walker()
+    if native is not None:
+        return native.crcs(block, start, end)
     first = (start + v2.CRC_START).tolist()
     return np.array(
         [google_crc32c.value(block[a:b]) for a, b in zip(first, end.tolist(), strict=True)], dtype=np.uint32
@@ -183,6 +215,20 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
     unusual |= crowded
     counts = np.where(crowded, 0, counts)
     data = arena.data()
+    native = walker()
+    if native is not None:
+        usual = ~unusual  # the bodies of others may begin after their end
+        sound, not_read = _walk(native, data, body * usual, body_end * usual, counts, batches)
+        unusual |= not_read
+    else:
+        sound = _read(data, body, body_end, counts, batches, unusual)
+    if not bool(unusual.any()):
+        return sound, [], used
+    return *_with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes), used
+
+
+def _read(data: Array, body: Ints, body_end: Ints, counts: Ints, batches: Batches, unusual: Bools) -> Records:
+    """Return the records of the usual batches; marks those that must be read one by one."""
     if alone := bool((counts == 1).all()):
         start, owner = body, np.arange(len(batches))
     else:
@@ -192,11 +238,24 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
         owner = np.repeat(np.arange(len(batches)), counts)
     records, doubtful = _fields(data, start, owner, body_end, batches, alone=alone)
     unusual[owner[doubtful]] = True
-    if not bool(unusual.any()):
-        return records, [], used
-    keep = np.flatnonzero(~unusual[owner])
-    sound = records[keep]
-    return *_with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes), used
+    return records if not bool(unusual.any()) else records[np.flatnonzero(~unusual[owner])]
+
+
+def _walk(
+    native: Walker, data: Array, body: Ints, body_end: Ints, counts: Ints, batches: Batches
+) -> tuple[Records, Bools]:
+    """Return the records of the usual batches, and which are unusual, from the loops in C."""
+    found = native.records(data, body, body_end, counts, batches.base_offset, batches.base_timestamp)
+    usual = np.where(found.unusual, 0, counts)
+    alone = bool((usual == 1).all())
+    owner = np.arange(len(batches)) if alone else np.repeat(np.arange(len(batches)), usual)
+    timestamp, append = found.timestamp, batches.attributes & v2.LOG_APPEND_TIME != 0
+    if bool(append.any()):
+        timestamp = np.where(append[owner], batches.max_timestamp[owner], timestamp)
+    null_key, null_value = (null if bool(null.any()) else None for null in (found.null_key, found.null_value))
+    keys = Slots(data, found.key_start, found.key_end, null_key)
+    values = Slots(data, found.value_start, found.value_end, null_value)
+    return Records(keys, values, owner, found.offset, timestamp), found.unusual
 
 
 class _Arena:

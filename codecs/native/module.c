@@ -185,7 +185,12 @@ static bool add_type(PyObject *module, PyType_Spec *spec) {
 }
 
 static int module_exec(PyObject *module) {
-    return add_type(module, &program_spec) && add_type(module, &record_spec) ? 0 : -1;
+    prepare_crc();
+    return add_type(module, &program_spec) && add_type(module, &record_spec) &&
+                   PyModule_AddFunctions(module, batch_methods) == 0 && PyModule_AddFunctions(module, slots_methods) == 0 &&
+                   PyModule_AddIntConstant(module, "API", API) == 0
+               ? 0
+               : -1;
 }
 
 static PyModuleDef_Slot module_slots[] = {
@@ -202,7 +207,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_native",
-    .m_doc = "Decoders and encoders of quorate.codecs in C.",
+    .m_doc = "Decoders, encoders and loops of quorate.codecs in C.",
     .m_slots = module_slots,
 };
 

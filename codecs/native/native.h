@@ -82,4 +82,11 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
+#define API 3 /* as in codecs/extension.py */
+
+/* Loops over blocks of logs: batches.c, slots.c. */
+extern PyMethodDef batch_methods[];
+extern PyMethodDef slots_methods[];
+void prepare_crc(void);
+
 #endif
