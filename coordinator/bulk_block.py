@@ -22,7 +22,7 @@ from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
 from quorate.codecs.log.raw import Markers, RawBlock
-from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
+from quorate.codecs.log.state_records import COMMIT_TYPE_IDS, GROUP_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitValue
@@ -45,6 +45,8 @@ __all__ = [
 
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 TYPES = RECORD_TYPES[CONSUMER_OFFSETS]
+
+_DELETING = [type_id for type_id, one in TYPES.items() if one.name in GROUP_TYPES]
 
 CHUNK = 1 << 14
 """Number of values processed together, so that intermediate arrays fit into the CPU cache."""
@@ -323,22 +325,23 @@ def without_offsets(block: RawBlock) -> RawBlock:
     kept.
     """
     distinct, code = distinct_keys(block.keys, None, try_first=False)
+    assert code is not None
     usual = _are_commit_keys(distinct)
-    kept = ~(usual if code is None else usual[code])
-    barriers = Barriers()
-    for other in others_of(block, 0, np.flatnonzero(kept)):
-        mark = barrier_or_transaction(other)
-        if mark is not None and mark[1]:
-            barriers.groups.append((mark[0], other.position))
+    kept = ~usual[code]
     null = block.values.null
     rows = np.flatnonzero(~kept if null is None else ~kept & ~null)
+    barriers = Barriers()
+    if null is not None:
+        deleting = np.isin(int16_at(distinct), _DELETING)
+        deleted = others_of(block, 0, np.flatnonzero(deleting[code] & null))
+        barriers.groups += [(group_of(one.key), one.position) for one in deleted if one.key is not None]
     some = np.flatnonzero(usual)
     names, group = names_in(distinct[some], "group")
     group_of_key = np.zeros(len(distinct), np.int64)
     group_of_key[some] = group
 
     def first_of(rows: Ints) -> Ints:
-        group = group_of_key[rows if code is None else code[rows]]
+        group = group_of_key[code[rows]]
         number, count = _split(group, len(names), names, group, 2 * rows + 1, barriers, set())
         first = np.full(count, -1, np.int64)
         first[number[::-1]] = rows[::-1]
