@@ -255,6 +255,7 @@ def test_fenced_member_fails_to_commit_and_returns(kafka_cluster: Cluster, topic
         one.subscribe([topic], listener=listener)
         at = TopicPartition(topic, 0)
         async with one:
+            await until("all", lambda: len(numbers(one)) == 6)  # a coordinator may not know a new topic yet
             await change_epoch(one)  # as if the coordinator had fenced it
             with pytest.raises(CommitFailedError):
                 await one.commit({at: 1})
@@ -273,6 +274,7 @@ def test_committed_offsets_are_read_again_after_the_epoch_changed(
     async def scenario() -> None:
         at = TopicPartition(topic, 0)
         async with consumer(kafka_cluster, group_id, topic, enable_auto_commit=False) as one:
+            await until("all", lambda: len(numbers(one)) == 6)
             await one.commit({at: 4})
             await change_epoch(one)
             assert await one.committed(at) == 4
