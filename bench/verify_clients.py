@@ -10,6 +10,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+# Last: `codecs` stays the standard library's.
+sys.path.append(str(Path(__file__).parent))
+
 from _go import Unbuilt, built
 
 from quorate.cluster import ClusterError
