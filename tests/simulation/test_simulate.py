@@ -37,6 +37,24 @@ def test_a_seed_has_one_trace() -> None:
     assert simulate(SMALL, seeds=[3]).traces == {3: simulated}
 
 
+def test_the_brokers_clock_shows_the_latest_time_again_when_the_faults_end() -> None:
+    """Kafka computes no target assignment before the time of the last one (KIP-1263)."""
+    set_back: list[int] = []
+
+    async def watched(sim: Simulation) -> None:
+        kafka = await sim.cluster(brokers=1)
+        latest_ms = 0
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            latest_ms = max(latest_ms, kafka.core.clock.now_ms())
+        set_back.append(latest_ms - kafka.core.clock.now_ms())
+        await sim.calm()
+        assert kafka.core.clock.now_ms() >= latest_ms
+
+    simulate(watched, seeds=10, chaos=Chaos.none(clock_steps=20.0))
+    assert max(set_back) > 10_000
+
+
 async def stops_of_broker_2(sim: Simulation) -> None:
     """Fail when broker 2 is down, whatever else happens."""
     kafka = await sim.cluster(brokers=3)
