@@ -64,6 +64,17 @@ spark.stop()
     "testcontainers": """
 from quorate.integration.containers import KafkaCluster
 """,
+    "watch": """
+from urllib.request import urlopen
+from quorate.watch import Observer
+from quorate.watch.outputs import Webhook
+from quorate.watch.web import serve
+with Observer.of_files(LOG) as observer, serve(observer, port=0) as serving:
+    observer.wait_until_caught_up()
+    assert b"group_id" in urlopen(f"{serving.url}api/groups").read()
+    assert b"quorate_watch" in urlopen(f"{serving.url}metrics").read()
+Webhook("http://127.0.0.1:9/").close()
+""",
 }
 """Extra → code that fails if a package of it is missing; `LOG` is a recorded log directory."""
 

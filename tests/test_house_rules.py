@@ -181,6 +181,11 @@ def test_words_that_the_glossary_replaces_are_found(tmp_path: Path) -> None:
     ]
 
 
+def test_make_dist_check_uses_every_extra() -> None:
+    dist = script("check_dist")
+    assert dist.USES.keys() == PYPROJECT["project"]["optional-dependencies"].keys() - dist.NOT_FOR_USERS
+
+
 def test_a_normalized_sdist_depends_on_names_and_contents_only(tmp_path: Path) -> None:
     packed = []
     for number, names in enumerate((["b", "a"], ["a", "b"])):
