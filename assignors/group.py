@@ -6,6 +6,7 @@ All assignors work on it. It is built once per input.
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -177,6 +178,13 @@ class GroupSpec:
         )
 
     @cached_property
+    def owned_lists(self) -> Sequence[list[int]]:
+        """Owned partitions of each member, as lists."""
+        owned: list[int] = self.owned.tolist()
+        offsets: list[int] = self.owned_offsets.tolist()
+        return [owned[start:end] for start, end in pairwise(offsets)]
+
+    @cached_property
     def owned_counts(self) -> Ints:
         """The number of owned partitions of each member."""
         return np.diff(self.owned_offsets)
@@ -279,7 +287,7 @@ class GroupSpec:
         self.owned  # noqa: B018  # computed before that code runs
         other = GroupSpec.__new__(GroupSpec)
         for name, value in self.__dict__.items():
-            if name != "from_subscriptions":
+            if name not in ("from_subscriptions", "owned_lists"):
                 other.__dict__[name] = value.copy() if isinstance(value, np.ndarray | list | dict) else value
         return other
 
@@ -295,7 +303,8 @@ class GroupSpec:
             )
         other = GroupSpec.__new__(GroupSpec)
         # All derived values stay valid, except those that depend on owned partitions.
-        replaced = ("owned", "owned_offsets", "owned_counts", "owning", "generations", "user_data", "_is_assigned")
+        replaced = {"owned", "owned_offsets", "owned_lists", "owned_counts", "owning", "generations", "user_data"}
+        replaced.add("_is_assigned")
         other.__dict__.update({key: value for key, value in self.__dict__.items() if key not in replaced})
         other.__dict__["owned"] = assignment.partitions
         other.__dict__["owned_offsets"] = assignment.offsets

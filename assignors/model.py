@@ -6,6 +6,7 @@ arrays and creates `TopicPartition` objects on access.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -52,13 +53,13 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
     `partitions[offsets[i]:offsets[i + 1]]`; `offsets` has one entry more than there are members.
     """
 
-    __slots__ = ("_number_of", "member_ids", "offsets", "partitions", "topology")
+    __slots__ = ("_arrays", "_lists", "_number_of", "member_ids", "topology")
 
     def __init__(self, topology: Topology, member_ids: Sequence[str], offsets: Ints, partitions: Ints) -> None:
         self.topology = topology
         self.member_ids = member_ids
-        self.offsets = offsets
-        self.partitions = partitions
+        self._arrays: tuple[Ints, Ints] | None = (offsets, partitions)
+        self._lists: Sequence[Sequence[int]] = ()
         self._number_of: dict[str, int] | None = None
 
     @classmethod
@@ -67,11 +68,10 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
         The lists are in the order of `member_ids`.
         """
-        lists = list(lists)
-        offsets = np.zeros(len(lists) + 1, np.int64)
-        np.cumsum([len(one) for one in lists], out=offsets[1:])
-        flat = np.fromiter((number for one in lists for number in one), np.int64, count=int(offsets[-1]))
-        return cls(topology, member_ids, offsets, flat)
+        made = cls.__new__(cls)
+        made.topology, made.member_ids = topology, member_ids
+        made._arrays, made._lists, made._number_of = None, list(lists), None
+        return made
 
     @classmethod
     def from_owners(cls, topology: Topology, member_ids: Sequence[str], partitions: Ints, owners: Ints) -> "Assignment":
@@ -95,6 +95,25 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
     def __repr__(self) -> str:
         return f"Assignment({len(self.member_ids)} members, {len(self.partitions)} partitions)"
+
+    def _in_arrays(self) -> tuple[Ints, Ints]:
+        """Return offsets and partitions; small groups need them rarely."""
+        if self._arrays is None:
+            lists = self._lists
+            offsets = np.zeros(len(lists) + 1, np.int64)
+            np.cumsum([len(one) for one in lists], out=offsets[1:])
+            self._arrays = offsets, np.fromiter(chain.from_iterable(lists), np.int64, count=int(offsets[-1]))
+        return self._arrays
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each member's part of `partitions` starts."""
+        return self._in_arrays()[0]
+
+    @property
+    def partitions(self) -> Ints:
+        """The numbers of all assigned partitions, member after member."""
+        return self._in_arrays()[1]
 
     @property
     def counts(self) -> Ints:

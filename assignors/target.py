@@ -1,6 +1,6 @@
 """Target assignments of the coordinator: which members changed, and their records."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -12,7 +12,7 @@ from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints, runs
 from quorate.codecs import Uuid
 
-__all__ = ["Record", "TargetAssignment", "target_of_all", "target_of_changed"]
+__all__ = ["Record", "TargetAssignment", "target_of_all", "target_of_changed", "target_of_few"]
 
 Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
 """A member's target assignment as the coordinator writes it: topic ids with partitions."""
@@ -89,3 +89,17 @@ def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssign
         return TargetAssignment(group, Assignment(group.topology, group.member_ids, offsets, numbers), changed)
     mine = runs((ends - counts)[changed], counts[changed])
     return target_of_changed(group, changed, numbers[mine], counts[changed])
+
+
+def target_of_few(group: GroupSpec, changed: Iterable[tuple[int, Mapping[int, Sequence[int]]]]) -> TargetAssignment:
+    """Return the target assignment if only these members get new partitions, by topic."""
+    lists = group.topology.lists
+    numbers = list(group.owned_lists)
+    members: list[int] = []
+    for member, target in changed:
+        members.append(member)
+        numbers[member] = [
+            number for topic, partitions in target.items() for number in lists.numbers(topic, partitions)
+        ]
+    assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
+    return TargetAssignment(group, assignment, np.array(members, np.int64))

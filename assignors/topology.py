@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs import Uuid
 
 __all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology", "grouped", "runs", "stable_order"]
@@ -163,6 +164,12 @@ class Topology:
             if topic.numbers is not None:
                 partitions[self.first[index] : self.first[index + 1]] = topic.numbers
         return partitions
+
+    @cached_property
+    def lists(self) -> TopicLists:
+        """The same as lists, for small groups."""
+        ids = [topic.id or Uuid.ZERO for topic in self.topics]
+        return TopicLists(ids, self.first.tolist(), self.topic_of.tolist(), self.partition_of.tolist())
 
     @cached_property
     def _position(self) -> dict[int, dict[int, int]]:

@@ -141,7 +141,7 @@ def group(members: dict[str, Member], cell: Cell) -> GroupSpec:
     return made
 
 
-_GIVEN = ("owned", "owned_offsets", "generations", "user_data", "hash_order", "racks", "rack_of")
+_GIVEN = ("owned", "owned_offsets", "owned_lists", "generations", "user_data", "hash_order", "racks", "rack_of")
 _COMPUTED = {name for name, each in vars(GroupSpec).items() if isinstance(each, cached_property)} - set(_GIVEN)
 
 

@@ -35,10 +35,12 @@ _CLIENTS = ("aiokafka", "quorate.cluster", "quorate.consumers", "quorate.coordin
 _LATE = (
     "quorate.assignors.java_order.grouped",
     "quorate.assignors.java_order.orders",
-    "quorate.assignors.server",
+    "quorate.assignors.server.range",
+    "quorate.assignors.server.simple",
+    "quorate.assignors.server.uniform",
     "quorate.assignors.streams.sticky",
     "quorate.codecs.columnar.record_facts",
-    "quorate.coordinator.consumer.next_target",
+    "quorate.coordinator.consumer.run_assignor",
 )
 """Modules that clusters import on first use. A simulation controls those imported before it."""
 

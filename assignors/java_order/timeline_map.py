@@ -5,12 +5,13 @@ records in their order.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 from operator import itemgetter
 from typing import TypeVar
 
-from quorate.assignors.java_order.hashes import java_hash
+from quorate.assignors.java_order.hashes import java_hash, string_hash
 
-__all__ = ["TimelineMap"]
+__all__ = ["TimelineMap", "timeline_number"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -66,10 +67,14 @@ class TimelineMap(dict[K, V]):
 
     def ordered(self) -> Iterator[tuple[K, V]]:
         """Return keys and values in the order of Kafka's map."""
+        return ((key, self[key]) for key in self.ordered_keys())
+
+    def ordered_keys(self) -> list[K]:
+        """Return the keys in the order of Kafka's map."""
         shift = 65 - self.slots.bit_length()
-        newest_first = [(_slot(self._hash_of(key), shift), key) for key in reversed(self)]
-        newest_first.sort(key=itemgetter(0))
-        return ((key, self[key]) for _, key in newest_first)
+        newest_first = [*reversed(self)]
+        slots = [_slot(hashed, shift) for hashed in map(self._hash_of, newest_first)]
+        return [newest_first[place] for place in sorted(range(len(slots)), key=slots.__getitem__)]
 
     def in_order(self, keys: Collection[K]) -> list[K]:
         """Return these keys in the order of Kafka's map, without those that are missing."""
@@ -89,5 +94,15 @@ class TimelineMap(dict[K, V]):
 
 
 def _slot(hashed: int, shift: int) -> int:
+    return _number(hashed) >> shift
+
+
+def _number(hashed: int) -> int:
     signed = hashed - ((hashed & 0x80000000) << 1)
-    return ((signed * _FACTOR) & _MASK) >> shift
+    return (signed * _FACTOR) & _MASK
+
+
+@lru_cache(maxsize=1 << 14)
+def timeline_number(text: str) -> int:
+    """Return the number of 64 bits whose upper ones are the slot of a text."""
+    return _number(string_hash(text))

@@ -8,12 +8,17 @@ target.assignment["m1"], target.changed
 ```
 """
 
-from quorate.assignors.group import SubscriptionType
-from quorate.assignors.server.assignor import KafkaServerAssignor
-from quorate.assignors.server.range import ServerRangeAssignor
-from quorate.assignors.server.simple import SimpleAssignor
-from quorate.assignors.server.uniform import UniformAssignor
-from quorate.assignors.target import Record, TargetAssignment
+from typing import TYPE_CHECKING
+
+from quorate.assignors.subscription_type import SubscriptionType
+from quorate.codecs.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from quorate.assignors.server.assignor import KafkaServerAssignor
+    from quorate.assignors.server.range import ServerRangeAssignor
+    from quorate.assignors.server.simple import SimpleAssignor
+    from quorate.assignors.server.uniform import UniformAssignor
+    from quorate.assignors.target import Record, TargetAssignment
 
 __all__ = [
     "KafkaServerAssignor",
@@ -24,3 +29,15 @@ __all__ = [
     "TargetAssignment",
     "UniformAssignor",
 ]
+
+_LAZY = {
+    "KafkaServerAssignor": "assignor",
+    "Record": "assignor",
+    "ServerRangeAssignor": "range",
+    "SimpleAssignor": "simple",
+    "TargetAssignment": "assignor",
+    "UniformAssignor": "uniform",
+}
+"""Names whose modules are imported on first use: small groups need no NumPy."""
+
+__getattr__ = lazy_names(__name__, _LAZY)

@@ -14,10 +14,10 @@ from abc import abstractmethod
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec, SubscriptionType
 from quorate.assignors.model import Assignment, AssignorError
-from quorate.assignors.target import TargetAssignment
+from quorate.assignors.target import Record, TargetAssignment
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["KafkaServerAssignor"]
+__all__ = ["KafkaServerAssignor", "Record", "TargetAssignment"]
 
 
 class KafkaServerAssignor(Assignor):

@@ -13,23 +13,17 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server.homogeneous_few import LEFT_OVER, assign_few
-from quorate.assignors.server.ids import subscribed_set
+from quorate.assignors.server.homogeneous_few import FEW, LEFT_OVER, STABLE_SINCE, FewMembers, Read, assign_few
+from quorate.assignors.server.ids import subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, replayed
-from quorate.assignors.server.old_targets import OldTargets, old_targets
-from quorate.assignors.target import TargetAssignment, target_of_changed
+from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
+from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_few
 from quorate.assignors.topology import Ints
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["assign_homogeneous"]
 
 Bools = npt.NDArray[np.bool_]
-
-FEW = 1000
-"""For so many members and partitions together, or fewer, lists are faster."""
-
-STABLE_SINCE = KafkaVersion(4, 0, 1)
-"""KAFKA-18688: members keep their extra partition."""
 
 
 def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> TargetAssignment:
@@ -40,7 +34,7 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     """
     topology = group.topology
     if len(group) + int(topology.first[-1]) <= FEW:
-        return assign_few(group, jdk, stable=version >= STABLE_SINCE)
+        return target_of_few(group, assign_few(_few_members(group, jdk), jdk, stable=version >= STABLE_SINCE))
     order = group.hash_order
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
     subscribed = np.zeros(len(topology), np.bool_)
@@ -72,6 +66,35 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     if not (changed := (counts != lengths[changing]) | (got > 0)).all():
         numbers, counts, changing = numbers[np.repeat(changed, counts)], counts[changed], changing[changed]
     return target_of_changed(group, order[changing], numbers, counts)
+
+
+def _few_members(group: GroupSpec, jdk: int) -> FewMembers:
+    """Return the group as lists."""
+    lists, owned = group.topology.lists, group.owned_lists
+    first, topic_of, partition_of = lists.first, lists.topic_of, lists.partition_of
+    order: list[int] = group.hash_order.tolist()
+    topics = subscribed_few(group, int(group.listing_of[order[0]]), jdk)
+    subscribed = frozenset(topics)
+    taken = {number for numbers in owned for number in numbers}
+    counts = list(map(len, owned))
+    usable = counts
+    if len(subscribed) < len(group.topology) or -1 in taken:
+        usable = [sum(number >= 0 and topic_of[number] in subscribed for number in numbers) for numbers in owned]
+    if len(group.withheld):
+        taken.update(group.withheld.tolist())
+    unowned = [number for topic in topics for number in range(first[topic], first[topic + 1])]
+    total = len(unowned)
+    if taken:
+        unowned = [number for number in unowned if number not in taken]
+
+    def read(member: int) -> tuple[Read, int]:
+        numbers, found = owned[member], dict[int, list[int]]()
+        for number in numbers:
+            if number >= 0:
+                found.setdefault(topic_of[number], []).append(partition_of[number])
+        return found, deleted_topics(group, member) if -1 in numbers else 0
+
+    return FewMembers(lists, subscribed, order, counts, usable, unowned, total, read)
 
 
 def _unowned(group: GroupSpec, topics: Ints) -> Ints:

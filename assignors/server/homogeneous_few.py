@@ -1,327 +1,192 @@
 """`uniform` for equal subscriptions, for groups of which lists are faster than arrays.
 
-It returns the same as `homogeneous`, whose arrays take about a millisecond for the smallest group.
+It returns the same as `homogeneous`, whose arrays take about a millisecond for the smallest group,
+and does not need NumPy. It works on `FewMembers`, which is made from a `GroupSpec`, or by the
+coordinator from its own group.
 """
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-import numpy as np
+from quorate.assignors.errors import AssignorError
+from quorate.assignors.java_order import copied_set_capacity, hash_map_capacity, table_size
+from quorate.assignors.java_order.few import changed_numbers_in_order, few_numbers_in_order, may_be_crowded
+from quorate.assignors.topic_lists import TopicLists
+from quorate.codecs.releases import KafkaVersion
 
-from quorate.assignors.group import GroupSpec
-from quorate.assignors.java_order import (
-    JavaHashSet,
-    copied_set_capacity,
-    hash_map_capacity,
-    table_size,
-)
-from quorate.assignors.java_order.hash_map import TREE_FROM
-from quorate.assignors.model import AssignorError
-from quorate.assignors.server.ids import id_hashes, subscribed_in_order, subscribed_set
-from quorate.assignors.server.old_targets import deleted_topics, topic_map
-from quorate.assignors.target import TargetAssignment, target_of_changed
+__all__ = ["FEW", "LEFT_OVER", "STABLE_SINCE", "FewMembers", "Read", "assign_few"]
 
-__all__ = ["LEFT_OVER", "assign_few"]
+FEW = 1000
+"""For so many members and partitions together, or fewer, lists are faster."""
+
+STABLE_SINCE = KafkaVersion(4, 0, 1)
+"""KAFKA-18688: members keep their extra partition."""
 
 LEFT_OVER = "partitions would be left over: a partition of the previous target has several owners; give it one"
-_DEFAULT = 16
-"""Buckets of a new map or set."""
-_UNSPREAD = (1 << 16) - 1
-"""Java mixes in the upper 16 bits of a hash, which numbers up to this one do not have."""
+Read = Mapping[int, Sequence[int]]
+"""Topics and their partitions, as a record lists them."""
 
 
-def assign_few(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAssignment:
-    """Return the new target assignment; see `homogeneous.assign_homogeneous`."""
-    order = group.hash_order.tolist()
-    topics = _subscribed(group, int(group.listing_of[order[0]]), jdk)
-    lists = _Lists(group, topics)
-    row = lists.unowned(topics)
-    total = sum(lists.first[topic + 1] - lists.first[topic] for topic in topics)
-    shares = _shares([lists.count(member) for member in order], total, stable=stable)
+@dataclass(slots=True)
+class FewMembers:
+    """The members of a group with their previous targets.
+
+    - `topics`: those of subscriptions and targets; `subscribed`: numbers of the subscribed ones.
+    - `order`: numbers of members in HashMap order.
+    - `counts[m]`: how many partitions the target of member `m` has; `usable[m]`: how many of
+      subscribed topics.
+    - `unowned`: numbers of the subscribed topics' partitions without an owner, topic after topic in
+      the broker's order; `total`: how many partitions these topics have.
+    - `read`: returns a member's target, and how many of its topics were deleted.
+    """
+
+    topics: TopicLists
+    subscribed: frozenset[int]
+    order: Sequence[int]
+    counts: Sequence[int]
+    usable: Sequence[int]
+    unowned: list[int]
+    total: int
+    read: Callable[[int], tuple[Read, int]]
+
+
+def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Read]]:
+    """Return the members whose target changes, in the order of their records, and their targets.
+
+    Topics and partitions are in record order. Raises `AssignorError`, see
+    `homogeneous.assign_homogeneous`.
+    """
+    order, counts, usable, row = few.order, few.counts, few.usable, few.unowned
+    left = len(order)
+    least, extra = divmod(few.total, left)
     # The changes of each member: what it keeps, and how many it gets. What members lose follows
     # what had no owner.
     changing: list[tuple[int, _Target, int, bool]] = []
     wanted_by_all = 0
-    for member, (has, share) in zip(order, shares, strict=True):
-        keeps = min(has, share)
-        wanted = share - keeps
+    for member in order:
+        has = usable[member]
+        share = least
+        if not stable:
+            if extra:
+                share += 1
+                extra -= 1
+        elif left <= extra:  # each of the last members gets an extra partition
+            share += 1
+        elif extra and has > least:
+            share += 1
+            extra -= 1
+        left -= 1
+        if has == share == counts[member]:
+            continue
+        wanted = share - has if has < share else 0
         wanted_by_all += wanted
-        loses = keeps < lists.offsets[member + 1] - lists.offsets[member]
-        if wanted or loses:
-            target = _Target(lists, member, jdk)
-            if loses:
-                row += target.keep(keeps)
-            changing.append((member, target, wanted, loses))
+        keeps = min(has, share)
+        loses = keeps < counts[member]
+        target = _Target(few, member, jdk)
+        if loses:
+            row += target.keep(keeps, few.subscribed)
+        changing.append((member, target, wanted, loses))
     if len(row) > wanted_by_all:
         raise AssignorError(LEFT_OVER)
     at = 0
-    changed: list[int] = []
-    numbers: list[int] = []
-    counts: list[int] = []
+    changed: list[tuple[int, Read]] = []
     for member, target, wanted, loses in changing:
         added = row[at : at + wanted]  # fewer if some partitions have several owners
         at += len(added)
         if added or loses:
-            found = target.with_added(added)
-            changed.append(member)
-            numbers += found
-            counts.append(len(found))
-    return target_of_changed(group, *(np.array(one, np.int64) for one in (changed, numbers, counts)))
-
-
-def _subscribed(group: GroupSpec, listing: int, jdk: int) -> list[int]:
-    topics = subscribed_in_order(group, listing, jdk)
-    ordered: list[int] = (topics if len(topics) < 2 else subscribed_set(group, listing, jdk)).tolist()
-    return ordered
-
-
-def _shares(has: Sequence[int], total: int, *, stable: bool) -> list[tuple[int, int]]:
-    """Return what each member has and its share, in HashMap order; see `homogeneous`."""
-    least, extra = divmod(total, len(has))
-    if not stable:
-        return [(count, least + (place < extra)) for place, count in enumerate(has)]
-    shares: list[tuple[int, int]] = []
-    for place, count in enumerate(has):
-        if len(has) - place <= extra:  # each of the last members gets an extra partition
-            shares += [(one, least + 1) for one in has[place:]]
-            break
-        more = count > least and extra > 0
-        shares.append((count, least + more))
-        extra -= more
-    return shares
-
-
-class _Lists:
-    """A group as lists: the numbers of `GroupSpec` and `Topology`."""
-
-    def __init__(self, group: GroupSpec, topics: Sequence[int]) -> None:
-        topology = group.topology
-        self.group = group
-        self.subscribed = frozenset(topics)
-        self.all_subscribed = len(self.subscribed) == len(topology)
-        self.first: list[int] = topology.first.tolist()
-        self.topic_of: list[int] = topology.topic_of.tolist()
-        self.partition_of: list[int] = topology.partition_of.tolist()
-        self.hashes: list[int] = id_hashes(topology).tolist()
-        self.owned: list[int] = group.owned.tolist()
-        self.offsets: list[int] = group.owned_offsets.tolist()
-
-    def owned_by(self, member: int) -> list[int]:
-        """Return the owned partitions of a member."""
-        return self.owned[self.offsets[member] : self.offsets[member + 1]]
-
-    def number(self, topic: int, partition: int) -> int:
-        """Return the number of a partition that exists."""
-        known = self.group.topology.topics[topic]
-        return self.first[topic] + (partition if known.numbers is None else known.numbers.index(partition))
-
-    def count(self, member: int) -> int:
-        """Return how many owned partitions of a member belong to subscribed topics."""
-        subscribed, topic_of, owned = self.subscribed, self.topic_of, self.owned_by(member)
-        if self.all_subscribed and (not owned or min(owned) >= 0):
-            return len(owned)
-        return sum(number >= 0 and topic_of[number] in subscribed for number in owned)
-
-    def unowned(self, topics: Iterable[int]) -> list[int]:
-        """Return the partitions of the topics, topic after topic, that have no owner."""
-        taken = {*self.owned, *self.group.withheld.tolist()}
-        return [
-            number
-            for topic in topics
-            for number in range(self.first[topic], self.first[topic + 1])
-            if number not in taken
-        ]
+            changed.append((member, target.with_added(added)))
+    return changed
 
 
 class _Target:
     """The target of one member, from the previous one to the new one.
 
-    The broker reads the previous one from its record, and changes a copy. `partitions`: those of
-    each topic as they were read. `names`: the topics of the copy; `sets`: its changed sets.
+    The broker reads the previous one from its record, and changes a copy. `before`: that copy, in
+    its order; `kept`: what is left of it; `deleted`: how many topics it had that were deleted.
     """
 
-    def __init__(self, lists: _Lists, member: int, jdk: int) -> None:
-        self.lists = lists
-        self.jdk = jdk
-        owned = lists.owned_by(member)
-        deleted = deleted_topics(lists.group, member) if owned and min(owned) < 0 else 0
-        read: dict[int, list[int]] = {}
-        for number in owned:
-            if number >= 0:
-                read.setdefault(lists.topic_of[number], []).append(lists.partition_of[number])
-        topics: Iterable[int] = read
-        if len(read) > 1:
-            given = _Names(lists, _DEFAULT)
-            for topic in read:
-                given.put(topic)
-            topics = given.ordered()
-        self.partitions = {topic: _as_copied(read[topic], jdk) for topic in topics}
-        self.sets: dict[int, _Set] = {}
-        # The copy of that map. Deleted topics count for its size.
-        count = len(read) + deleted
-        capacity = table_size(count)
-        self.names = _Names(lists, hash_map_capacity(count, capacity) if deleted else capacity)
-        for topic in self.partitions:
-            self.names.put(topic)
+    __slots__ = ("before", "deleted", "jdk", "kept", "topics")
 
-    def keep(self, most: int) -> list[int]:
+    def __init__(self, few: FewMembers, member: int, jdk: int) -> None:
+        self.topics = few.topics
+        self.jdk = jdk
+        self.deleted = 0
+        self.before: Read = {}
+        if few.counts[member]:
+            read, self.deleted = few.read(member)
+            self.before = {
+                topic: few_numbers_in_order(read[topic], copied_set_capacity(len(read[topic]), jdk))
+                for topic in few.topics.ordered(list(read))
+            }
+        self.kept = self.before
+
+    def keep(self, most: int, subscribed: Container[int]) -> list[int]:
         """Keep so many partitions of subscribed topics; return the others of these, in order."""
         lost: list[int] = []
-        for topic, partitions in list(self.partitions.items()):
-            if topic not in self.lists.subscribed:
-                self._drop(topic)
+        kept: dict[int, Sequence[int]] = {}
+        for topic, partitions in self.before.items():
+            if topic not in subscribed:
                 continue
+            if most:
+                kept[topic] = partitions[:most]
             if len(partitions) > most:
-                lost += [self.lists.number(topic, partition) for partition in partitions[most:]]
-                if most:
-                    self.sets[topic] = changed = _Set(partitions, self.jdk)
-                    for partition in partitions[most:]:
-                        changed.discard(partition)
-                else:
-                    self._drop(topic)
-            most -= min(most, len(partitions))
+                lost += self.topics.numbers(topic, partitions[most:])
+                most = 0
+            else:
+                most -= len(partitions)
+        self.kept = kept
         return lost
 
-    def with_added(self, numbers: Iterable[int]) -> list[int]:
+    def with_added(self, numbers: Sequence[int]) -> Read:
         """Add partitions; return all in record order."""
-        topic_of, partition_of = self.lists.topic_of, self.lists.partition_of
+        topic_of, partition_of, kept = self.topics.topic_of, self.topics.partition_of, self.kept
+        added: dict[int, list[int]] = {}
         for number in numbers:
-            topic = topic_of[number]
-            self.names.compute(topic)
-            if topic not in self.sets:
-                self.sets[topic] = _Set(self.partitions[topic], self.jdk) if topic in self.partitions else _Set([])
-            self.sets[topic].add(partition_of[number])
-        number_of = self.lists.number
-        return [
-            number_of(topic, partition)
-            for topic in self.names.ordered()
-            for partition in (
-                self.sets[topic].ordered() if topic in self.sets else _as_copied(self.partitions[topic], self.jdk)
-            )
-        ]
+            added.setdefault(topic_of[number], []).append(partition_of[number])
+        new = [topic for topic in added if topic not in kept]
+        names = [*reversed(new), *kept]
+        if len(names) > 1:
+            # `computeIfAbsent` grows a full table before the lookup, so a topic that only the last
+            # call added is not counted.
+            last = topic_of[numbers[-1]] if numbers else -1
+            counted = len(names) - (last in added and last not in kept and len(added[last]) == 1)
+            names = self._in_order(names, counted, numbers)
+        return {topic: self._partitions(topic, added.get(topic, ())) for topic in names}
 
-    def _drop(self, topic: int) -> None:
-        del self.partitions[topic]
-        self.names.remove(topic)
+    def _partitions(self, topic: int, added: Sequence[int]) -> Sequence[int]:
+        """Return the partitions of a topic in the order of a set: a copy, or else a new one."""
+        kept = self.kept.get(topic)
+        if kept is None:
+            return changed_numbers_in_order((), (), added)
+        before = self.before[topic]
+        return changed_numbers_in_order(before, kept, added, copied_set_capacity(len(before), self.jdk))
 
+    def _in_order(self, names: list[int], counted: int, numbers: Sequence[int]) -> list[int]:
+        """Return topics in the order of the map: new ones (newest first), then kept ones.
 
-def _as_copied(partitions: Sequence[int], jdk: int) -> Sequence[int]:
-    """Return partitions in the order of `new HashSet(partitions)`."""
-    return partitions if len(partitions) == 1 else _Set(partitions, jdk).ordered()
+        That is the order within a bucket, which a growing table keeps: `computeIfAbsent` inserts at
+        its head, `put` at its end. Where a bucket might become a tree, all steps are repeated with
+        a `JavaHashMap`. The table grows to hold `counted` topics.
+        """
+        spread, before = self.topics.spread, self.before
+        first = table_size(len(before) + self.deleted)
+        if self.deleted:  # they count for the size of the copy
+            first = hash_map_capacity(len(before) + self.deleted, first)
+        if may_be_crowded([spread[topic] for topic in {*before, *names}], first):
+            return self._step_by_step(first, numbers)
+        buckets = hash_map_capacity(len(before), first)
+        if numbers:
+            buckets = hash_map_capacity(counted, buckets)
+        mask = buckets - 1
+        return sorted(names, key=lambda topic: spread[topic] & mask)
 
-
-class _Names:
-    """A HashMap of topics.
-
-    A bucket is in order of insertion, which a growing table keeps: `put` inserts at its end,
-    `compute` (`computeIfAbsent`) at its head. Where a bucket might become a tree, all steps are
-    repeated with a `JavaHashMap`.
-    """
-
-    def __init__(self, lists: _Lists, capacity: int) -> None:
-        self.lists = lists
-        self.first = self.buckets = capacity
-        self.places: dict[int, int] = {}
-        self.steps: list[tuple[str, int]] = []
-
-    def put(self, topic: int) -> None:
-        """Put a topic that is not in the map."""
-        self.steps.append(("put", topic))
-        self.places[topic] = len(self.steps)
-        self._grow_if_full()
-
-    def compute(self, topic: int) -> None:
-        """Put a topic unless it is in the map."""
-        self.steps.append(("compute", topic))
-        self._grow_if_full()
-        self.places.setdefault(topic, -len(self.steps))
-
-    def remove(self, topic: int) -> None:
-        """Remove a topic."""
-        self.steps.append(("remove", topic))
-        del self.places[topic]
-
-    def ordered(self) -> list[int]:
-        """Return the topics in iteration order."""
-        places, hashes, mask = self.places, self.lists.hashes, self.buckets - 1
-        if len(places) < 2:
-            return list(places)
-        if _may_be_crowded([hashes[topic] for topic in {topic for _, topic in self.steps}], self.first):
-            return self._step_by_step()
-        return sorted(places, key=lambda topic: (hashes[topic] & mask, places[topic]))
-
-    def _grow_if_full(self) -> None:
-        if len(self.places) > self.buckets * 3 // 4:
-            self.buckets *= 2
-
-    def _step_by_step(self) -> list[int]:
-        made = topic_map(self.lists.group.topology, self.first)
-        for step, topic in self.steps:
-            if step == "put":
-                made.put(topic, None)
-            elif step == "compute":
-                made.compute_if_absent(topic, lambda: None)
-            else:
+    def _step_by_step(self, first: int, numbers: Iterable[int]) -> list[int]:
+        made = self.topics.map(first)
+        for topic in self.before:
+            made.put(topic, None)
+        for topic in self.before:
+            if topic not in self.kept:
                 made.remove(topic)
+        for number in numbers:
+            made.compute_if_absent(self.topics.topic_of[number], lambda: None)
         return list(made)
-
-
-class _Set:
-    """A HashSet of partitions: with `jdk` a copy of `given`, else new and empty.
-
-    Its order is found as that of `_Names`. A number is its own hash.
-    """
-
-    __slots__ = ("buckets", "first", "given", "highest", "places", "steps")
-
-    def __init__(self, given: Sequence[int], jdk: int | None = None) -> None:
-        self.first = _DEFAULT if jdk is None else copied_set_capacity(len(given), jdk)
-        self.given = given
-        self.places = dict(zip(given, range(len(given)), strict=True))
-        self.steps: list[tuple[int, bool]] = []
-        self.buckets = hash_map_capacity(len(self.places), self.first)
-        self.highest = max(given, default=0)
-
-    def add(self, partition: int) -> None:
-        """Add a partition that is not in the set."""
-        self.steps.append((partition, True))
-        self.places[partition] = len(self.given) + len(self.steps)
-        if partition > self.highest:
-            self.highest = partition
-        if len(self.places) > self.buckets * 3 // 4:
-            self.buckets *= 2
-
-    def discard(self, partition: int) -> None:
-        """Remove a partition that is in the set."""
-        self.steps.append((partition, False))
-        del self.places[partition]
-
-    def ordered(self) -> list[int]:
-        """Return the partitions in iteration order."""
-        places, mask = self.places, self.buckets - 1
-        if self.highest <= mask:  # each has a bucket of its own
-            return sorted(places)
-        if self.highest > _UNSPREAD or _may_be_crowded(
-            {*self.given, *(partition for partition, _ in self.steps)}, self.first
-        ):
-            return self._step_by_step()
-        return sorted(places, key=lambda partition: (partition & mask, places[partition]))
-
-    def _step_by_step(self) -> list[int]:
-        made: JavaHashSet[int] = JavaHashSet(self.first)
-        for partition in self.given:
-            made.add(partition)
-        for partition, is_added in self.steps:
-            if is_added:
-                made.add(partition)
-            else:
-                made.discard(partition)
-        return list(made)
-
-
-def _may_be_crowded(hashes: Collection[int], first: int) -> bool:
-    """Return whether a bucket may become a tree, or make a small table grow."""
-    if len(hashes) < TREE_FROM:
-        return False
-    mask = max(first, _DEFAULT) - 1  # smaller tables do not hold so many keys
-    return max(Counter(hashed & mask for hashed in hashes).values()) >= TREE_FROM

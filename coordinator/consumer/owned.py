@@ -1,21 +1,14 @@
 """Current and target assignments in the iteration order of Kafka's coordinator.
 
 Kafka keeps HashMaps of topic ids with HashMaps or HashSets of partitions. Records and responses
-list partitions in that order, and the next map is filled in it. A partition number is its own hash,
-so a table with more buckets than the highest number is in ascending order. Only smaller tables (for
-partitions 100 to 110, say) are simulated step by step.
+list partitions in that order, and the next map is filled in it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from quorate.assignors.java_order import (
-    JavaHashMap,
-    JavaHashSet,
-    copied_map_capacity,
-    copied_set_capacity,
-    hash_map_capacity,
-)
+from quorate.assignors.java_order import copied_map_capacity, copied_set_capacity
+from quorate.assignors.java_order.few import changed_numbers_in_order, few_in_order, few_numbers_in_order
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.coordinator.config import CoordinatorConfig
@@ -36,9 +29,6 @@ Partitions = Mapping[Uuid, Sequence[int]]
 """Topic id → partitions, both in Java's order: a target assignment."""
 
 DEFAULT_CAPACITY = 16
-
-UNSPREAD = 1 << 16
-"""Java mixes in the upper 16 bits of a hash, which smaller numbers do not have."""
 
 
 class Order(NamedTuple):
@@ -73,19 +63,7 @@ class Order(NamedTuple):
 
     def kept_and_added(self, before: Collection[int], kept: Collection[int], added: Sequence[int]) -> Sequence[int]:
         """Return a copy of `before` after removing all but `kept`, and then putting `added`."""
-        capacity = self._capacity(len(before))
-        final = [*kept, *added]
-        if _ascending(final, capacity):
-            return sorted(final)
-        made: JavaHashMap[int, None] = JavaHashMap(capacity)
-        for partition in before:
-            made.put(partition, None)
-        for partition in before:
-            if partition not in kept:
-                made.remove(partition)
-        for partition in added:
-            made.put(partition, None)
-        return list(made)
+        return changed_numbers_in_order(before, kept, added, self._capacity(len(before)))
 
     def _capacity(self, size: int) -> int:
         """Return the number of buckets of a copy."""
@@ -115,29 +93,14 @@ def equal(one: Partitions, other: Partitions) -> bool:
 
 def topics_in_order(topics: Iterable[Uuid]) -> list[Uuid]:
     """Return the keys of a `new HashMap()` into which these topic ids were put."""
-    listed = list(topics)
-    if len(listed) < 2:
-        return listed
-    made: JavaHashSet[Uuid] = JavaHashSet()
-    for topic_id in listed:
-        made.add(topic_id)
-    return list(made)
+    return [*few_in_order([*dict.fromkeys(topics)])]
 
 
 def grown_map(partitions: Collection[int], capacity: int = DEFAULT_CAPACITY) -> Sequence[int]:
     """Return the keys of a map with `capacity` buckets into which these partitions were put."""
-    if _ascending(partitions, capacity):
-        return sorted(partitions)
-    made: JavaHashMap[int, None] = JavaHashMap(capacity)
-    for partition in partitions:
-        made.put(partition, None)
-    return list(made)
+    return few_numbers_in_order(partitions, capacity)
 
 
 def copied_set(partitions: Collection[int], jdk: int) -> Sequence[int]:
     """Return the elements of `new HashSet(partitions)`."""
-    return grown_map(partitions, copied_set_capacity(len(partitions), jdk))
-
-
-def _ascending(partitions: Collection[int], capacity: int) -> bool:
-    return not partitions or max(partitions) < min(hash_map_capacity(len(partitions), capacity), UNSPREAD)
+    return few_numbers_in_order(partitions, copied_set_capacity(len(partitions), jdk))

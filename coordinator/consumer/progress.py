@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.next_target import next_target
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.sessions import watch_revocation
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
@@ -64,8 +65,6 @@ class Progress:
                 now_ms=now_ms,
                 moves_target=shard.behaviour.moves_target,
             )
-            from quorate.coordinator.consumer.next_target import next_target  # assignors take 0.2 s to load
-
             target = next_target(shard, request, records)
         return self.reconcile(shard, records, target)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
 from quorate.codecs import Uuid
@@ -13,6 +14,8 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.state.consumer import ConsumerMember, MemberState, Owned
 
 __all__ = ["TRANSITIONS", "Situation", "reconcile"]
+
+V = TypeVar("V")
 
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
     MemberState.STABLE: frozenset(
@@ -108,11 +111,16 @@ def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
 def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     order, target, jdk = situation.order, situation.target, situation.jdk
     assigned = order.loaded(member.assigned)
-    kept: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap()
-    revoked: JavaHashMap[Uuid, Mapping[int, int]] = JavaHashMap()
-    added: JavaHashMap[Uuid, Sequence[int]] = JavaHashMap()
+    topics = _either(target, assigned, jdk)
+    kept: JavaHashMap[Uuid, Mapping[int, int]] | _OneTopic[Mapping[int, int]]
+    revoked: JavaHashMap[Uuid, Mapping[int, int]] | _OneTopic[Mapping[int, int]]
+    added: JavaHashMap[Uuid, Sequence[int]] | _OneTopic[Sequence[int]]
+    if len(topics) > 1:
+        kept, revoked, added = JavaHashMap(), JavaHashMap(), JavaHashMap()
+    else:
+        kept, revoked, added = _OneTopic(), _OneTopic(), _OneTopic()
     unreleased = False
-    for topic_id in _either(target, assigned, jdk):
+    for topic_id in topics:
         wanted = copied_set(target.get(topic_id, ()), jdk) if situation.subscribes_to(topic_id) else ()
         here = assigned.get(topic_id, {})
         copied = order.copied(here)
@@ -144,6 +152,18 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
         kept.put(topic_id, {partition: staying_here.get(partition, situation.epoch) for partition in numbers})
     state = MemberState.UNRELEASED_PARTITIONS if unreleased else MemberState.STABLE
     return _moved(member, state, situation.epoch, dict(kept.items()), {})
+
+
+class _OneTopic(dict[Uuid, V]):
+    """A HashMap of one topic at most, whose order does not matter."""
+
+    def put(self, topic_id: Uuid, value: V) -> None:
+        """Set the value of a topic."""
+        self[topic_id] = value
+
+    def compute_if_absent(self, topic_id: Uuid, make: Callable[[], V]) -> V:
+        """Return the value, created if it is absent."""
+        return self.setdefault(topic_id, make())
 
 
 def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:

@@ -1,7 +1,9 @@
 """Target assignments, and which assignor computes them (KIP-848; assignment interval: KIP-1263)."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import NamedTuple
 
 from quorate.assignors.java_order import JavaHashMap, copied_map_capacity
 from quorate.assignors.subscription_type import SubscriptionType
@@ -12,6 +14,7 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
 __all__ = [
     "INTERVAL",
+    "NewTargets",
     "Target",
     "TargetRequest",
     "changes_assignor",
@@ -29,6 +32,17 @@ class Target:
 
     epoch: int
     partitions: Partitions
+
+
+class NewTargets(NamedTuple):
+    """Target assignments of a group.
+
+    `order`: the ids of members in the order of their records; `changed`: the targets that differ
+    from the previous ones. (A plug-in's include that of the requesting member.)
+    """
+
+    order: Sequence[str]
+    changed: Mapping[str, Partitions]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

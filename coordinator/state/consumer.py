@@ -18,6 +18,7 @@ from quorate.codecs.messages.consumer_group import (
 from quorate.codecs.tags import Tags
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import LEFT, ModernGroup
+from quorate.coordinator.state.target_index import TargetIndex
 from quorate.coordinator.state.topic_counts import Recount, recount
 
 __all__ = [
@@ -117,7 +118,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     preferred server-side assignor, and protocol of classic members. `partition_metadata`: the topic
     metadata record (type 4) of brokers before KIP-1101, until its tombstone.
 
-    `forgets_instance_ids`: see `Behaviour`.
+    `forgets_instance_ids`: see `Behaviour`. `target_index`: of the targets of a small group, once
+    one was computed.
 
     For plug-ins: `target_tags` (by member id) and `target_epoch_tags` are unknown tagged fields of
     the target assignment's records. `attached`: state of plug-ins that is in no record.
@@ -137,6 +139,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         "regexes",
         "static_members",
         "target_epoch_tags",
+        "target_index",
         "target_tags",
         "topic_subscribers",
     )
@@ -155,6 +158,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.static_members: dict[str, str] = {}
         self.forgets_instance_ids = True
         self.classic_members = 0
+        self.target_index: TargetIndex | None = None
         self.target_epoch_tags: Tags = ()
         self.target_tags: dict[str, Tags] = {}
         self.attached: dict[str, Any] = {}
@@ -253,6 +257,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
 
     def put_target(self, member_id: str, value: Any) -> None:
         """Set a member's target; also keeps tagged fields of plug-ins."""
+        if self.target_index is not None:
+            new = () if value is None else value.topic_partitions
+            self.target_index.replace(member_id, self.targets.get(member_id, ()), new)
         super().put_target(member_id, value)
         if value is not None and value.unknown_tags:
             self.target_tags[member_id] = value.unknown_tags

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
+from quorate.assignors.java_order import JavaHashSet, copied_set_capacity
+from quorate.assignors.java_order.few import changed_numbers_in_order
 from quorate.assignors.server import homogeneous
-from quorate.assignors.server.homogeneous_few import _Set
 from tests.assignors.server_cases import next_server_round, server_case
 from tests.assignors.server_differential import SIZES, ours
 from tests.conftest import CI
@@ -49,10 +50,15 @@ def test_sets_are_in_the_order_of_a_hash_set(jdk: int) -> None:
         rng = Random(seed)
         most, step = rng.choice([(20, 1), (100, 1), (200, 16), (100_000, 1), (60, 16)])
         given = rng.sample(range(0, most * step, step), rng.randrange(min(most, 30)))
-        made = _Set(given, jdk)
-        for _ in range(rng.randrange(20)):
-            if made.places and rng.random() < 0.5:
-                made.discard(rng.choice(list(made.places)))
-            elif (one := rng.randrange(most) * step) not in made.places:
-                made.add(one)
-        assert made.ordered() == made._step_by_step(), f"seed {seed}"
+        made = JavaHashSet.of(given, jdk=jdk)
+        before = list(made)
+        kept = before[: rng.randrange(len(given) + 1)]
+        added = rng.sample(range(0, most * step, step), rng.randrange(min(most, 20)))
+        copy = JavaHashSet.of(before, jdk=jdk)
+        for partition in before:
+            if partition not in kept:
+                copy.discard(partition)
+        for partition in added:
+            copy.add(partition)
+        found = changed_numbers_in_order(before, kept, added, copied_set_capacity(len(before), jdk))
+        assert list(found) == list(copy), f"seed {seed}"

@@ -1,0 +1,162 @@
+"""The iteration order of maps with few keys, as lists: without NumPy, and without a map.
+
+Keys are ordered by the buckets of the last table, and within a bucket by insertion, as in `orders`.
+Where a bucket may become a tree, or may make a small table grow, the keys are put into a
+`JavaHashMap` instead.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
+from operator import eq
+from typing import Any, TypeVar
+
+from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashSet, hash_map_capacity
+from quorate.assignors.java_order.hashes import java_hash, string_hash
+from quorate.assignors.java_order.timeline_map import TimelineMap, timeline_number
+
+__all__ = [
+    "changed_numbers_in_order",
+    "few_in_order",
+    "few_numbers_in_order",
+    "few_strings_in_order",
+    "is_crowded",
+    "map_of_timeline",
+    "may_be_crowded",
+]
+
+K = TypeVar("K")
+
+_DEFAULT = 16
+_UNSPREAD = (1 << 16) - 1
+"""Java mixes in the upper 16 bits of a hash, which numbers up to this one do not have."""
+
+
+def few_in_order(keys: Sequence[K], capacity: int = _DEFAULT) -> Sequence[K]:
+    """Return different keys in the iteration order of a HashMap into which they were put in turn.
+
+    `capacity`: the initial number of buckets, a power of two.
+    """
+    if len(keys) < 2:
+        return keys
+    hashes = [java_hash(key) for key in keys]
+    return _in_order(keys, [hashed ^ hashed >> 16 for hashed in hashes], capacity)
+
+
+def few_strings_in_order(texts: Sequence[str], capacity: int = _DEFAULT) -> Sequence[str]:
+    """Return the same for different texts."""
+    if len(texts) < 2:
+        return texts
+    return _in_order(texts, list(map(_spread_of, texts)), capacity)
+
+
+def map_of_timeline(members: TimelineMap[str, Any], last: str) -> Sequence[str]:
+    """Return the order of a HashMap into which the texts of a TimelineHashMap are put.
+
+    `last`: put after these, unless it is one of them.
+    """
+    shift = 65 - members.slots.bit_length()
+    newest_first = [*reversed(members)]
+    numbers = [timeline_number(text) >> shift for text in newest_first]
+    texts = [newest_first[place] for place in sorted(range(len(numbers)), key=numbers.__getitem__)]
+    if last not in members:
+        texts.append(last)
+    return few_strings_in_order(texts)
+
+
+@lru_cache(maxsize=1 << 14)
+def _spread_of(text: str) -> int:
+    hashed = string_hash(text)
+    return hashed ^ hashed >> 16
+
+
+def _in_order(keys: Sequence[K], spreaded: Sequence[int], capacity: int) -> Sequence[K]:
+    if len(keys) > TREE_FROM and is_crowded(spreaded, capacity):
+        made: JavaHashSet[K] = JavaHashSet(capacity)
+        for key in keys:
+            made.add(key)
+        return list(made)
+    mask = hash_map_capacity(len(keys), capacity) - 1
+    buckets = list(map(mask.__and__, spreaded))
+    return [keys[place] for place in sorted(range(len(keys)), key=buckets.__getitem__)]
+
+
+def few_numbers_in_order(numbers: Collection[int], capacity: int = _DEFAULT) -> Sequence[int]:
+    """Return numbers, such as partitions, in the order of a HashMap into which they were put.
+
+    A number is its own hash.
+    """
+    different = [*dict.fromkeys(numbers)]
+    if len(different) < 2:
+        return different
+    mask = hash_map_capacity(len(different), capacity) - 1
+    highest = max(different)
+    if highest <= mask and highest <= _UNSPREAD:  # each has a bucket of its own
+        different.sort()
+    elif highest > _UNSPREAD or may_be_crowded(different, capacity):
+        return list(_set_of(different, capacity))
+    else:
+        different.sort(key=mask.__and__)
+    return different
+
+
+def changed_numbers_in_order(
+    given: Collection[int], kept: Collection[int], added: Sequence[int], capacity: int = _DEFAULT
+) -> Sequence[int]:
+    """Return the order of a HashMap in which `given` was put, all but `kept` removed, `added` put.
+
+    `given` are different numbers, `kept` some of these in the same order.
+    """
+    final = [*kept, *added]
+    if len(final) < 2:
+        return final
+    if kept and added:  # a number may be added where it is
+        final = list(dict.fromkeys(final))
+    mask = hash_map_capacity(max(len(final), len(given)), capacity) - 1
+    if max(final) <= min(mask, _UNSPREAD):  # each has a bucket of its own
+        final.sort()
+    elif max(*final, *given) > _UNSPREAD or may_be_crowded({*given, *added}, capacity):
+        made = _set_of(given, capacity)
+        for number in given:
+            if number not in kept:
+                made.discard(number)
+        for number in added:
+            made.add(number)
+        return list(made)
+    else:
+        final.sort(key=mask.__and__)
+    return final
+
+
+def _set_of(numbers: Iterable[int], capacity: int) -> JavaHashSet[int]:
+    made: JavaHashSet[int] = JavaHashSet(capacity)
+    for number in numbers:
+        made.add(number)
+    return made
+
+
+def is_crowded(spreaded: Sequence[int], capacity: int) -> bool:
+    """Return whether a bucket ever holds more keys than a list has (`TREE_FROM`).
+
+    `spreaded`: the hashes in order of insertion, as spread by HashMap, while the table grows from
+    `capacity` buckets to take all.
+    """
+    count = len(spreaded)
+    if count <= TREE_FROM:
+        return False
+    while True:
+        # One key more than the threshold, as `put` grows the table after it.
+        buckets = sorted(map((capacity - 1).__and__, spreaded[: capacity * 3 // 4 + 1]))
+        if any(map(eq, buckets, buckets[TREE_FROM:])):
+            return True
+        if count <= capacity * 3 // 4:
+            return False
+        capacity *= 2
+
+
+def may_be_crowded(hashes: Collection[int], first: int) -> bool:
+    """Return whether a bucket may become a tree, or make a small table grow, in any order."""
+    if len(hashes) < TREE_FROM:
+        return False
+    mask = max(first, _DEFAULT) - 1  # smaller tables do not hold so many keys
+    return max(Counter(map(mask.__and__, hashes)).values()) >= TREE_FROM
