@@ -42,7 +42,11 @@ SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # t
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 if SPARK_CLASSES.exists():
     QUICK_JVM += f" -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:cds*=off"  # of another release's jars, Java would warn
-os.environ["PYSPARK_SUBMIT_ARGS"] = f"--conf 'spark.driver.defaultJavaOptions={QUICK_JVM}' pyspark-shell"
+WORKER_PATH = Path(__file__).parent / "pipeline" / "worker_path"
+os.environ["PYSPARK_SUBMIT_ARGS"] = (
+    f"--conf 'spark.driver.defaultJavaOptions={QUICK_JVM}' --conf spark.python.daemon.module=spark_daemon"
+    f" --conf 'spark.executorEnv.PYTHONPATH={WORKER_PATH}' pyspark-shell"
+)
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest applies -m

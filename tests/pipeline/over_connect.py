@@ -25,6 +25,7 @@ from quorate.pipeline.streaming import (
     stream_rebalances,
 )
 from quorate.pipeline.streaming.keyed import PROVIDER, ROCKS_DB
+from tests.conftest import WORKER_PATH
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.pipeline.helpers.jobs import comparable, replay
 from tests.pipeline.helpers.reading import by_place, expected
@@ -38,7 +39,7 @@ ENDS = "topic string, partition int, timestamp timestamp, end_offset long"
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     """Start a server of Spark Connect, and a session."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(WORKER_PATH)}  # spark.executorEnv is not used
     session = (
         SparkSession.builder.remote("local[2]")
         .config("spark.sql.shuffle.partitions", "2")
