@@ -162,7 +162,7 @@ def heartbeats() -> tuple[Measured, Measured]:
 
     def through_runtime() -> None:
         for beat in beats:
-            runtime.request(beat, at)
+            runtime.handle(beat, at)
 
     if any(shard.handle(beat, at).records for beat in beats):
         raise AssertionError("the group is not stable")
@@ -200,7 +200,7 @@ def commits() -> tuple[Measured, Measured]:
 
     def through_runtime() -> None:
         for request in requests:
-            second.request(request, at)
+            second.handle(request, at)
 
     return Measured(in_shard, len(requests)), Measured(through_runtime, len(requests))
 

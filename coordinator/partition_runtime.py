@@ -190,22 +190,44 @@ class PartitionRuntime(Generic[S]):
         """
         self.shard.unloaded()
 
-    def request(self: "PartitionRuntime[Q]", request: Message, context: RequestContext) -> Pending[Any]:
-        """Handle a request: write and replay its records, then complete the response.
+    def handle(self: "PartitionRuntime[Q]", request: Message, context: RequestContext) -> Message | Pending[Any]:
+        """Handle a request: write and replay its records, then return the response.
 
-        A request that fails as a whole gets an error response.
+        It may be pending. A request that fails as a whole gets an error response.
         """
-        response: Pending[Any] = Pending()
+        shard = self.shard
         try:
-            result = self.shard.handle(request, context)
+            result = shard.handle(request, context)
         except ApiError as error:
-            response.complete(self.shard.failed(request, context, error.code, error.message or ""))
-            self.settle()  # as in Kafka, tasks that the request has started run although it failed
-            return response
+            # As in Kafka, tasks that the request has started run although it failed.
+            response: Message | Pending[Any] = shard.failed(request, context, error.code, error.message or "")
+        else:
+            found = result.response
+            if result.records or found is None or result.then or result.on_appended or self._on_event:
+                response = self._written(request, context, result)
+            else:
+                response = found
+        if shard.tasks or shard.timers.none_before_ms <= self.now_ms:
+            self.settle()
+        return response
+
+    def _written(
+        self: "PartitionRuntime[Q]", request: Message, context: RequestContext, result: Result[Any]
+    ) -> Message | Pending[Any]:
+        """Write and replay the records of a result and its followers; return the response."""
+        response: Pending[Any] = Pending()
         failed = self._write_all(type(request).__name__, result, response)
         if failed is not None:
             response.complete(self.shard.failed(request, context, failed, _NOT_WRITTEN))
-        self.settle()
+        return response if response.response is None else response.response
+
+    def request(self: "PartitionRuntime[Q]", request: Message, context: RequestContext) -> Pending[Any]:
+        """Handle a request; return the response of `handle` as `Pending`, complete or not."""
+        found = self.handle(request, context)
+        if isinstance(found, Pending):
+            return found
+        response: Pending[Any] = Pending()
+        response.complete(found)
         return response
 
     def run(self, name: str, operation: Callable[[S, int], Result[R]]) -> Pending[R]:

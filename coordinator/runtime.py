@@ -6,6 +6,7 @@ that takes long is loaded in turns. It does no I/O: the `Host` has partitions, l
 and runs long work. `PartitionRuntime` runs one shard. (Kafka: coordinator-common.)
 """
 
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -93,8 +94,9 @@ class Host(Protocol[P, S_co]):
 class Coordinator(Generic[S]):
     """The coordinator of one partition in one leader epoch.
 
-    `stepped_ms`: `Host.stepped_ms` when its timers were last adjusted. `steps`: the rest of the
-    log, while it is being loaded. `image`: metadata that changed meanwhile.
+    `stepped_ms`: `Host.stepped_ms` when its timers were last adjusted. `timer`: the next wake-up,
+    at `timer_at_ms`, which is infinite without one. `steps`: the rest of the log, while it is being
+    loaded. `image`: metadata that changed meanwhile.
     """
 
     partition: Partition
@@ -102,7 +104,7 @@ class Coordinator(Generic[S]):
     leader_epoch: int
     stepped_ms: int
     timer: _Handle | None = None
-    timer_at_ms: int | None = None
+    timer_at_ms: float = math.inf
     steps: Iterator[None] | None = None
     image: MetadataImage | None = None
 
@@ -249,17 +251,17 @@ class CoordinatorRuntime(Generic[P, S]):
     ) -> Message | Pending[Any]:
         """Handle a request after firing the timers that are due; the coordinator must be loaded."""
         runtime = running.runtime
-        now_ms = context.now_ms
+        timers, now_ms = runtime.shard.timers, context.now_ms
         if running.stepped_ms != self._host.stepped_ms():
             self._step(running)
-        least_ms = runtime.shard.timers.none_before_ms()
-        if least_ms is not None and least_ms <= now_ms and not runtime.is_late:
+        if timers.none_before_ms <= now_ms and not runtime.is_late:
             runtime.advance(now_ms)
         elif now_ms > runtime.now_ms:
             runtime.now_ms = now_ms
-        response = runtime.request(request, context)
-        self._set_timer(running)
-        return response if response.response is None else response.response
+        response = runtime.handle(request, context)
+        if timers.none_before_ms < running.timer_at_ms:
+            self._set_timer(running)
+        return response
 
     def run(self, running: Coordinator[S], operation: Callable[[PartitionRuntime[S]], T]) -> T:
         """Run an operation of the host after firing the timers that are due.
@@ -320,11 +322,10 @@ class CoordinatorRuntime(Generic[P, S]):
     def _set_timer(self, running: Coordinator[S]) -> None:
         """Schedule a wake-up for the coordinator's next timer. An early wake-up does no harm."""
         timers = running.runtime.shard.timers
-        known_ms, least_ms = running.timer_at_ms, timers.none_before_ms()
-        if least_ms is None or (known_ms is not None and known_ms <= least_ms):
+        if running.timer_at_ms <= timers.none_before_ms:
             return
         at_ms = timers.next_at_ms()
-        if at_ms is None or (known_ms is not None and known_ms <= at_ms):
+        if at_ms is None or running.timer_at_ms <= at_ms:
             return
         if running.timer is not None:
             running.timer.cancel()
@@ -332,7 +333,7 @@ class CoordinatorRuntime(Generic[P, S]):
         running.timer = self._host.call_at(at_ms, lambda: self._due(running))
 
     def _due(self, running: Coordinator[S]) -> None:
-        running.timer = running.timer_at_ms = None
+        running.timer, running.timer_at_ms = None, math.inf
         running.runtime.is_late = False
         self._advance(running)
         self._set_timer(running)
@@ -351,5 +352,4 @@ class CoordinatorRuntime(Generic[P, S]):
         by_ms = self._host.stepped_ms() - running.stepped_ms
         running.stepped_ms += by_ms
         running.runtime.step(by_ms)
-        if running.timer_at_ms is not None:
-            running.timer_at_ms += by_ms
+        running.timer_at_ms += by_ms

@@ -1,6 +1,7 @@
 """Timers by key, as data. Nothing here waits: the owner of the clock polls for due timers."""
 
 import heapq
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -38,12 +39,16 @@ class Timers:
     Timers that are due at the same time fire in the order in which they were set.
     A timer that is postponed, as by each heartbeat, keeps its queue entry. The entry is moved when
     it reaches the head of the queue.
+
+    `none_before_ms`: a time before which no timer is due, infinite without timers. `next_at_ms`
+    returns the exact time.
     """
 
     def __init__(self) -> None:
         self._timers: dict[str, Timer] = {}
         self._queue: list[tuple[int, int, str]] = []
         self._order = 0
+        self.none_before_ms: float = math.inf  # read for each request: the first time in the queue
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -71,6 +76,7 @@ class Timers:
         heapq.heappush(self._queue, (at_ms, order, key))
         if len(self._queue) > 64 + 4 * len(self._timers):  # entries of timers that were cancelled or replaced
             self._fill_queue()
+        self._queue_changed()
 
     def postpone(self, key: str, at_ms: int) -> bool:
         """Let a timer fire later, with the operation that it has.
@@ -105,6 +111,7 @@ class Timers:
         for timer in self._timers.values():
             timer.at_ms += by_ms
         self._fill_queue()
+        self._queue_changed()
 
     def pending(self) -> list[Timer]:
         """Return all timers, in the order in which they will fire."""
@@ -112,11 +119,12 @@ class Timers:
 
     def next_due(self, now_ms: int) -> Timer | None:
         """Remove and return the first timer that is due; `None` if none is."""
-        if not self._queue or self._queue[0][0] > now_ms:  # the usual case
+        if self.none_before_ms > now_ms:  # the usual case
             return None
         timer = self._first(now_ms)
         if timer is not None:
             heapq.heappop(self._queue)
+            self._queue_changed()
             del self._timers[timer.key]
         return timer
 
@@ -128,13 +136,6 @@ class Timers:
     def is_due(self, now_ms: int) -> bool:
         """Return whether a timer is due."""
         return self._first(now_ms) is not None
-
-    def none_before_ms(self) -> int | None:
-        """Return a time before which no timer is due; `None` without timers.
-
-        Cheaper than `next_at_ms`, which returns the exact time.
-        """
-        return self._queue[0][0] if self._queue else None
 
     def _first(self, now_ms: int | None) -> Timer | None:
         """Move the first timer's entry to the head of the queue; return the timer.
@@ -151,7 +152,11 @@ class Timers:
                 heapq.heapreplace(self._queue, (timer.at_ms, timer.order, key))
             else:
                 return timer
+            self._queue_changed()
         return None
+
+    def _queue_changed(self) -> None:
+        self.none_before_ms = self._queue[0][0] if self._queue else math.inf
 
     def _fill_queue(self) -> None:
         for timer in self._timers.values():

@@ -17,9 +17,8 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
 
-__all__ = ["REBALANCE_TIMER", "SESSION_TIMER", "fence", "leave", "removal"]
+__all__ = ["REBALANCE_TIMER", "cancel_timers", "fence", "leave", "removal", "session_timer"]
 
-SESSION_TIMER = "session-timeout-%s-%s"
 REBALANCE_TIMER = "rebalance-timeout-%s-%s"
 JOIN_TIMER = "join-%s-%s"
 SYNC_TIMER = "sync-%s-%s"
@@ -27,6 +26,11 @@ SYNC_TIMER = "sync-%s-%s"
 
 Members that use the classic protocol have join and sync timers.
 """
+
+
+def session_timer(group_id: str, member_id: str) -> str:
+    """Return the key of a member's session timer, which each heartbeat needs."""
+    return f"session-timeout-{group_id}-{member_id}"
 
 
 def leave(
@@ -118,5 +122,6 @@ def removal(
 
 def cancel_timers(shard: CoordinatorShard, group_id: str, member_id: str) -> None:
     """Cancel the timers of a removed member."""
-    for key in (SESSION_TIMER, REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
+    shard.timers.cancel(session_timer(group_id, member_id))
+    for key in (REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
         shard.timers.cancel(key % (group_id, member_id))

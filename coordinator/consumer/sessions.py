@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, SESSION_TIMER, fence
+from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, fence, session_timer
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
@@ -16,7 +16,7 @@ def start_session(
     """Restart the member's session; it is fenced after `timeout_ms`, by default the group's."""
     if timeout_ms is None:
         timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
-    key, at_ms = SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms
+    key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
     if not shard.timers.postpone(key, at_ms):
         shard.timers.schedule(key, at_ms, partial(fence_if_present, shard, group_id, member_id))
 

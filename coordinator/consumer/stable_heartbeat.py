@@ -7,12 +7,15 @@ full handler (`heartbeat`).
 from functools import lru_cache
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from quorate.coordinator.consumer.leaving import session_timer
 from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, MemberState
 
 __all__ = ["stable_member_result"]
+
+_STABLE = MemberState.STABLE  # the attribute of the enum takes 0.3 µs in Python 3.11
 
 
 def stable_member_result(
@@ -38,14 +41,14 @@ def stable_member_result(
         return None
     group_id, member_id = request.group_id, request.member_id
     group = shard.state.groups.get(group_id)
-    if not isinstance(group, ConsumerGroup) or group_id[:1] <= " ":  # the full handler rejects blank ids
+    if not isinstance(group, ConsumerGroup) or group_id < "!":  # the full handler rejects blank ids
         return None
     member = group.members.get(member_id)
-    if member is None or member_id[:1] <= " ":
+    if member is None or member_id < "!":
         return None
     epoch, metadata, now_ms = request.member_epoch, member.metadata, context.now_ms
     if (
-        member.state is not MemberState.STABLE  # inlined: `is_reconciled_to` and, below, `is_stale`
+        member.state is not _STABLE  # inlined: `is_reconciled_to` and, below, `is_stale`
         or member.epoch != epoch
         or group.epoch != epoch
         or group.assignment_epoch != epoch
@@ -58,8 +61,14 @@ def stable_member_result(
         or epoch < group.refresh_epoch
     ):
         return None
-    start_session(shard, group_id, member_id, now_ms)
-    return _result(member_id, epoch, shard.config_of(group_id, "group_consumer_heartbeat_interval_ms"))
+    config = shard.config
+    timeout_ms, interval_ms = config.group_consumer_session_timeout_ms, config.group_consumer_heartbeat_interval_ms
+    if shard.group_configs:  # rare; two calls would be a tenth of a heartbeat
+        timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
+        interval_ms = shard.config_of(group_id, "group_consumer_heartbeat_interval_ms")
+    if not shard.timers.postpone(session_timer(group_id, member_id), now_ms + timeout_ms):
+        start_session(shard, group_id, member_id, now_ms)
+    return _result(member_id, epoch, interval_ms)
 
 
 @lru_cache(maxsize=16384)

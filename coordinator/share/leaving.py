@@ -4,7 +4,7 @@ from functools import partial
 
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.coordinator.consumer.checks import existing_member
-from quorate.coordinator.consumer.leaving import SESSION_TIMER
+from quorate.coordinator.consumer.leaving import session_timer
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -31,14 +31,14 @@ def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> R
     records.append(write.group_epoch(group.group_id, group.epoch + 1, hash_of(shard, topics)))
     if shard.behaviour.empties_target and len(group.members) == 1:
         records.append(write.target_epoch(group.group_id, group.epoch + 1, 0))
-    shard.timers.cancel(SESSION_TIMER % (group.group_id, member.member_id))
+    shard.timers.cancel(session_timer(group.group_id, member.member_id))
     return Result(records=records)
 
 
 def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
     """Restart the member's session; it is removed after the session timeout."""
     timeout_ms = shard.config_of(group_id, "group_share_session_timeout_ms")
-    key, at_ms = SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms
+    key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
     if not shard.timers.postpone(key, at_ms):
         shard.timers.schedule(key, at_ms, partial(_fence_if_present, shard, group_id, member_id))
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from quorate.codecs.api import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from quorate.coordinator.consumer.checks import existing_member
-from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, SESSION_TIMER, cancel_timers
+from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, cancel_timers, session_timer
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
@@ -74,7 +74,7 @@ def _fence(shard: CoordinatorShard, group: StreamsGroup, member: StreamsMember) 
 def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
     """Restart the member's session; it is removed after the session timeout."""
     timeout_ms = shard.config_of(group_id, "group_streams_session_timeout_ms")
-    key, at_ms = SESSION_TIMER % (group_id, member_id), now_ms + timeout_ms
+    key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
     if not shard.timers.postpone(key, at_ms):
         shard.timers.schedule(key, at_ms, partial(_fence_if_present, shard, group_id, member_id))
 
