@@ -43,10 +43,11 @@ class Broker:
     """A broker of a cluster.
 
     `serving`: it listens. `frozen`: it listens but does not respond. `cut_off`: clients cannot
-    reach it. `listen_host`, `listen_port`: the address to listen on; the port is 0 before the first
-    start, if it is not given. `host`, `port`: the advertised address. `handler`: creates the
-    handler of the broker's requests, which `serve` passes to it. `new_connection`: creates a
-    connection; replaced before the start by those who observe connections.
+    reach it. `silent`: one of these two, so that requests are left pending. `listen_host`,
+    `listen_port`: the address to listen on; the port is 0 before the first start, if it is not
+    given. `host`, `port`: the advertised address. `handler`: creates the handler of the broker's
+    requests, which `serve` passes to it. `new_connection`: creates a connection; replaced before
+    the start by those who observe connections.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Broker:
         self.serving = False
         self.frozen = False
         self.cut_off = False
+        self.silent = False
         self._session: Handle | None = None
         self.connections: dict[Connection, None] = {}  # ordered, so that a simulation can be repeated
         self._waiting: deque[Connection] = deque()
@@ -130,6 +132,7 @@ class Broker:
         The caller fences the broker.
         """
         self.serving = self.frozen = False
+        self._set_silent()
         self._end_session()
         if self._idle is not None:
             self._idle.cancel()
@@ -213,21 +216,21 @@ class Broker:
     def freeze(self, frozen: bool) -> None:
         """Pause or resume the broker. It is fenced after `broker.session.timeout.ms`."""
         self.frozen = frozen
+        self._set_silent()
         self._set_controller_session(not frozen)
 
     def cut(self, off: bool) -> None:
         """Cut the broker off from clients, or reconnect it."""
         self.cut_off = off
+        self._set_silent()
         self._resume_connections()
 
     def cut_from_controller(self, cut: bool) -> None:
         """Cut the broker off from the controller, or reconnect it; clients still reach it."""
         self._set_controller_session(not cut)
 
-    @property
-    def silent(self) -> bool:
-        """Whether requests are left pending."""
-        return self.frozen or self.cut_off
+    def _set_silent(self) -> None:
+        self.silent = self.frozen or self.cut_off
 
     def _set_controller_session(self, connected: bool) -> None:
         self._end_session()

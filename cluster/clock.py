@@ -67,7 +67,7 @@ class RealClock:
         apart_ns = wall_ns - self._passed_ns()
         moved_ns = apart_ns - self._apart_ns
         self._apart_ns = apart_ns
-        if not -_STEP_NS < moved_ns < _STEP_NS:
+        if abs(moved_ns) >= _STEP_NS:
             self.stepped_ms += moved_ns // 1_000_000
         return wall_ns // 1_000_000
 

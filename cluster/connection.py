@@ -52,12 +52,9 @@ class ConnectionHost(Protocol):
 
     id: int
     serving: bool
+    silent: bool
     connections: "dict[Connection, None]"
     cluster: SharedCluster
-
-    @property
-    def silent(self) -> bool:
-        """Whether requests are left pending."""
 
     def admit(self, connection: "Connection") -> bool:
         """Return whether to serve a new connection now."""
@@ -157,23 +154,28 @@ class Connection(asyncio.Protocol):
         self._quiet_for = 0
         if self._meter is not None:
             self._meter.received_bytes[self.broker.id] += len(data)
+        size = len(data) - 4
         if (
-            not self._buffer
+            not (self._buffer or self._frames or self._busy or self._in_turns or self._write_paused)
             and self._large is None
-            and 4 <= len(data) <= 4 + self._limit
-            and len(data) == 4 + _INT32.unpack_from(data)[0]
-        ):
-            self._frames.append(data[4:])  # exactly one request, the usual case
-            self._waiting_bytes += len(data)
-        else:
-            self._received(data)
+            and 0 <= size <= self._limit
+            and size == _INT32.unpack_from(data)[0]
+            and self.open
+            and not self.broker.silent
+        ):  # exactly one request, to be served at once: the usual case
+            try:
+                self._serve_one(data[4:])
+            except Exception as error:  # noqa: BLE001  # reported
+                self._failed(error)
+            return
+        self._received(data)
         if self._busy:
             self._pause_or_resume()
         else:
             self._serve_pending()
 
     def _received(self, data: bytes) -> None:
-        """Receive a part of a request, or several requests."""
+        """Receive any number of requests, or a part of one."""
         large = self._large
         if large is not None:
             over = len(data) - large.missing_bytes
@@ -184,35 +186,40 @@ class Connection(asyncio.Protocol):
             self._frames.append(large)
             self._large = None
             data = data[len(data) - over :] if over > 0 else b""
-        self._buffer += data
-        self._split()
+        buffer = self._buffer
+        if not buffer:
+            self._buffer += data[self._split(data) :]
+            return
+        buffer += data
+        del buffer[: self._split(buffer)]
 
-    def _split(self) -> None:
-        """Split the buffer into frames.
+    def _split(self, buffer: bytes | bytearray) -> int:
+        """Split bytes into frames; return the position after the last whole one.
 
         A large frame that is incomplete moves into memory of its own.
         """
-        buffer, position = self._buffer, 0
-        while len(buffer) - position >= 4:
-            size = int.from_bytes(buffer[position : position + 4], "big", signed=True)
-            if size < 0 or size > self._limit:
+        position, end = 0, len(buffer)
+        while position + 4 <= end:
+            (size,) = _INT32.unpack_from(buffer, position)
+            if not 0 <= size <= self._limit:
                 problem = f"request of {size} bytes exceeds the limit of {self._limit}"
                 if size < 0:
                     problem = f"request of negative size {size}"
                 self.broker.note(f"closed a connection of {self.host[1:]}: {problem}")
                 self.close()
-                return
-            if len(buffer) - position - 4 < size:
-                if len(buffer) - position > LARGE_BYTES:
+                return end
+            following = position + 4 + size
+            if following > end:
+                if end - position > LARGE_BYTES:
                     self._begin_large(size, buffer[position + 4 :])
-                    position = len(buffer)
+                    position = end
                 break
-            self._frames.append(bytes(buffer[position + 4 : position + 4 + size]))
-            self._waiting_bytes += size + 4
-            position += 4 + size
-        del buffer[:position]
+            self._frames.append(bytes(buffer[position + 4 : following]))
+            self._waiting_bytes += following - position
+            position = following
+        return position
 
-    def _begin_large(self, size: int, data: bytearray) -> None:
+    def _begin_large(self, size: int, data: bytes | bytearray) -> None:
         try:
             self._large = LargeFrame(size)
         except OSError as error:
@@ -256,22 +263,8 @@ class Connection(asyncio.Protocol):
         while frames and not (self._busy or self._write_paused or broker.silent) and self.open:
             frame = frames.popleft()
             self._waiting_bytes -= len(frame) + 4
-            if isinstance(frame, LargeFrame):
-                frame = frame.take()
-            if self.login is not None and self.login.bare:
-                self._authenticate(self.login, frame)
-                continue
-            try:
-                header = self._header(frame)
-            except FrameError as error:
-                broker.note(f"closed a connection of {self.host[1:]}: {error}")
-                self.close()
-                break
-            self._busy = True
-            if self._meter is not None:
-                self._began_s = perf_counter()
             self._gathers = bool(frames)
-            broker.serve(self, header, frame)
+            self._serve_one(frame.take() if isinstance(frame, LargeFrame) else frame)
             if perf_counter() > until:
                 break
         self._gathers = False
@@ -280,6 +273,22 @@ class Connection(asyncio.Protocol):
         if self._paused or self._waiting_bytes > _PAUSE_BYTES:
             self._pause_or_resume()
         return bool(frames) and not (self._busy or self._write_paused or broker.silent) and self.open
+
+    def _serve_one(self, frame: bytes) -> None:
+        """Serve a request; the connection is busy until its response is sent."""
+        if self.login is not None and self.login.bare:
+            self._authenticate(self.login, frame)
+            return
+        try:
+            header = self._header(frame)
+        except FrameError as error:
+            self.broker.note(f"closed a connection of {self.host[1:]}: {error}")
+            self.close()
+            return
+        self._busy = True
+        if self._meter is not None:
+            self._began_s = perf_counter()
+        self.broker.serve(self, header, frame)
 
     def _pause_or_resume(self) -> None:
         """Stop reading while too many requests are pending, as Kafka mutes a channel."""
@@ -314,7 +323,9 @@ class Connection(asyncio.Protocol):
         """
         last = self._last
         if last is not None and frame[8:] == last[1] and frame[:4] == last[0]:
-            return last[2].again(_INT32.unpack_from(frame, 4)[0])
+            header = last[2]  # its last request is complete
+            header.correlation_id, header.large = _INT32.unpack_from(frame, 4)[0], False
+            return header
         header = read_header(frame)
         self._last = (frame[:4], frame[8:], header) if len(frame) <= _REPEATED_BYTES else None
         return header
@@ -337,7 +348,12 @@ class Connection(asyncio.Protocol):
             )
             return
         body: bytes | list[bytes] | None = None
-        if response is not None and self.open:
+        last = self._last_encoded
+        if response is None or not self.open:
+            pass
+        elif last is not None and last[0] is response and last[1] == version:
+            body = last[2]
+        else:
             try:
                 body = self._encoded(response, version)
             except Exception as error:  # noqa: BLE001  # must not reach the code that completed the response
@@ -369,11 +385,9 @@ class Connection(asyncio.Protocol):
     def _encoded(self, response: "Message", version: int) -> bytes | list[bytes]:
         """Return the encoded body of a response.
 
-        A coordinator uses the same object for identical responses to members in a stable group.
+        A coordinator uses the same object for identical responses to members in a stable group,
+        which `respond` does not encode again.
         """
-        last = self._last_encoded
-        if last is not None and last[0] is response and last[1] == version:
-            return last[2]
         if isinstance(response, FetchResponse):
             return encode_parts(response, version)
         body = encode_message(response, version)

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 
 from quorate.cluster.access import AccessContext
+from quorate.cluster.authorizer import ANONYMOUS
 from quorate.cluster.connection import Connection
 
 __all__ = ["Context"]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, init=False)
 class Context(AccessContext):
     """What a handler receives with a request: the coordinators' context, and the connection.
 
@@ -16,4 +17,23 @@ class Context(AccessContext):
     """
 
     connection: Connection
-    large: bool = False
+    large: bool
+
+    def __init__(
+        self,
+        api_version: int,
+        now_ms: int,
+        client_id: str,
+        client_host: str,
+        connection: Connection,
+        large: bool = False,
+    ) -> None:
+        # Called for each request. The generated method, with keywords, takes twice as long: 1.3 µs.
+        self.api_version = api_version
+        self.now_ms = now_ms
+        self.client_id = client_id
+        self.client_host = client_host
+        self.principal = ANONYMOUS
+        self.prepared = self.internal_topics = self.access = None
+        self.connection = connection
+        self.large = large

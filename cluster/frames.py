@@ -51,20 +51,6 @@ class Header:
     request: Message | None = None
     large: bool = False
 
-    def again(self, correlation_id: int) -> "Header":
-        """Return the header of a repetition of this request."""
-        return Header(
-            self.api_key,
-            self.version,
-            correlation_id,
-            self.client_id,
-            self.api,
-            self.known,
-            self.body,
-            self.tagged_response,
-            self.request,
-        )
-
 
 def read_header(frame: bytes) -> Header:
     """Decode the header of a request.

@@ -179,16 +179,16 @@ class GroupCoordinators:
         """Handle a request about one group."""
         if not group_id and _requires_group_id(request):
             return self._no_coordinator.failed(request, context, ErrorCode.INVALID_GROUP_ID, "")
-        running = self._of(self._host.partition_for(group_id), broker)
-        if isinstance(running, Coordinator):
+        partition = self._host.partition_for(group_id)
+        running = None if partition is None or partition.leader != broker else self.runtime.at(partition)
+        if running is not None and running.steps is None:
             return self.runtime.request(running, request, context)
         try:
             self._check_heartbeat(request, context.api_version)
         except ApiError as error:
             return self._no_coordinator.failed(request, context, error.code, error.message or "")
-        if running is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
-            running = self._while_loading(request)
-        return self._no_coordinator.failed(request, context, running, "")
+        code = ErrorCode.NOT_COORDINATOR if running is None else self._while_loading(request)
+        return self._no_coordinator.failed(request, context, code, "")
 
     def _check_heartbeat(self, request: Message, version: int) -> None:
         """Check what needs no group, before the missing coordinator is reported. Raises `ApiError`.

@@ -221,7 +221,7 @@ _APIS = (
     HandledApi(JoinGroupRequest, groups.about_one_group, group_permission(Operation.READ)),
     HandledApi(HeartbeatRequest, groups.about_one_group, group_permission(Operation.READ)),
     HandledApi(LeaveGroupRequest, groups.about_one_group, group_permission(Operation.READ)),
-    HandledApi(SyncGroupRequest, groups.about_one_group, group_rules.sync_group),
+    HandledApi(SyncGroupRequest, groups.sync_group, group_rules.sync_group),
     HandledApi(DescribeGroupsRequest, groups.about_groups, group_rules.describe_groups),
     HandledApi(ListGroupsRequest, groups.list_groups, group_rules.list_groups),
     HandledApi(SaslHandshakeRequest, sasl.sasl_handshake, no_permission, lacks="mechanisms other than PLAIN and SCRAM"),
@@ -343,7 +343,7 @@ _APIS = (
         checked_by_handler,
         lacks="eligible leader replicas",
     ),
-    HandledApi(ShareGroupHeartbeatRequest, groups.heartbeat_with_topics, group_rules.group_heartbeat),
+    HandledApi(ShareGroupHeartbeatRequest, groups.share_group_heartbeat, group_rules.group_heartbeat),
     HandledApi(ShareGroupDescribeRequest, groups.about_groups, group_rules.share_group_describe),
     # checked in the handlers, as their topics are those of a session
     HandledApi(ShareFetchRequest, share_fetch.share_fetch, checked_by_handler),

@@ -40,9 +40,16 @@ class RequestHandler:
 
     def serve(self, connection: Connection, header: Header, frame: bytes) -> None:
         """Handle a request, and send its response."""
-        if header.request is not None:  # it repeats a request of this connection that was accepted
-            self._decoded(connection, header, header.request)
-            return
+        request = header.request
+        if request is None:
+            self._serve_new(connection, header, frame)
+        elif self.faults.active:
+            self._decoded(connection, header, request)
+        else:  # it repeats a request of this connection that was accepted
+            self.handle(connection, header, request)
+
+    def _serve_new(self, connection: Connection, header: Header, frame: bytes) -> None:
+        """Check and decode a request, then handle it."""
         if header.api is None or header.version not in advertised(self.cluster).get(header.api_key, ()):
             if header.api_key == API_VERSIONS_KEY:
                 connection.respond(header, 0, unsupported(self.cluster))
@@ -68,7 +75,7 @@ class RequestHandler:
             header.large = True
             self.cluster.turns.in_thread(
                 partial(_decode, header, frame),
-                lambda request: self._decoded(connection, header, request, later=True),
+                lambda request: self._decoded_later(connection, header, request),
                 lambda error: self._undecodable(connection, header, error),
             )
 
@@ -80,16 +87,17 @@ class RequestHandler:
         assert header.api is not None
         self.broker.failed(connection, f"{header.api.name}Request", error)
 
-    def _decoded(self, connection: Connection, header: Header, request: Message, *, later: bool = False) -> None:
-        if not self.broker.serving:
-            return
+    def _decoded(self, connection: Connection, header: Header, request: Message) -> None:
         faults = self.faults
         fault = faults.fault_for(self.broker.id, connection, header, request) if faults.active else None
-        if fault is not None:
-            fault.happen(self, connection, header, request)
-        else:
+        if fault is None:
             self.handle(connection, header, request)
-        if later:
+        else:
+            fault.happen(self, connection, header, request)
+
+    def _decoded_later(self, connection: Connection, header: Header, request: Message) -> None:
+        if self.broker.serving:
+            self._decoded(connection, header, request)
             connection.resume()
 
     def handle(
@@ -100,15 +108,11 @@ class RequestHandler:
         change: Callable[[Any], Any] | None = None,
     ) -> None:
         """Handle a request without faults, and send its response after `change`."""
+        cluster = self.cluster
         context = Context(
-            api_version=header.version,
-            now_ms=self.cluster.clock.now_ms(),
-            client_id=header.client_id,
-            client_host=connection.host,
-            connection=connection,
-            large=header.large,
+            header.version, cluster.clock.now_ms(), header.client_id, connection.host, connection, header.large
         )
-        authorizer = self.cluster.authorizer
+        authorizer = cluster.authorizer
         try:
             api = HANDLERS[type(request)]
             response = (

@@ -44,7 +44,9 @@ __all__ = [
     "lacks_feature",
     "lacks_protocol",
     "list_groups",
+    "share_group_heartbeat",
     "share_member_id_is_too_long",
+    "sync_group",
     "update_topology_description",
 ]
 
@@ -82,11 +84,14 @@ def about_one_group(broker: "Broker", request: Any, context: Context) -> Message
     """Hand a request about one group to its coordinator."""
     if lacks_feature(broker, request):
         return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
-    if isinstance(request, SyncGroupRequest) and lacks_protocol(request, context.api_version):
-        return broker.cluster.groups.failed(request, context, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if share_member_id_is_too_long(request):
-        return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
     return broker.cluster.groups.request(broker.id, request.group_id, request, context)
+
+
+def sync_group(broker: "Broker", request: SyncGroupRequest, context: Context) -> Message | Pending[Any]:
+    """Hand the request to the group's coordinator, if it has the protocol."""
+    if lacks_protocol(request, context.api_version):
+        return broker.cluster.groups.failed(request, context, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    return about_one_group(broker, request, context)
 
 
 def update_topology_description(broker: "Broker", request: Any, context: Context) -> Message:
@@ -106,6 +111,13 @@ def alter_share_group_offsets(
     named = (topic for topic in request.topics if topic.partitions or topic.topic_name in known)
     topics = tuple(sorted(named, key=lambda topic: topic.topic_name in known))
     return about_one_group(broker, replace(request, topics=topics), context)
+
+
+def share_group_heartbeat(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":
+    """Hand the heartbeat to the group's coordinator, if the member id is not too long."""
+    if share_member_id_is_too_long(request) and not lacks_feature(broker, request):
+        return broker.cluster.groups.failed(request, context, ErrorCode.INVALID_REQUEST)
+    return heartbeat_with_topics(broker, request, context)
 
 
 def heartbeat_with_topics(broker: "Broker", request: Any, context: Context) -> "Message | Pending[Any] | Work[Any]":

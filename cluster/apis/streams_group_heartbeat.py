@@ -4,6 +4,7 @@ The broker then creates internal topics that the group lacks. The response does 
 """
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,8 @@ def _create(broker: "Broker", group_id: str, topics: Mapping[str, CreatableTopic
         broker.note(f"cannot create internal topics of streams group {group_id}: {error}")
 
     request = CreateTopicsRequest(topics=new, timeout_ms=_TIMEOUT_MS)
-    newest = replace(context, api_version=api_of(CreateTopicsRequest).versions[-1])
+    newest = copy(context)
+    newest.api_version = api_of(CreateTopicsRequest).versions[-1]
     broker.cluster.turns.run(create_topics(broker, request, newest), created, failed)
 
 
