@@ -40,7 +40,30 @@ class RecordCodec:
 def batch_starts(block: Buffer, most_bytes: int, /) -> tuple[bytearray, int]: ...
 def batch_headers(block: Buffer, starts: Buffer, ends: Buffer, fields: Buffer, /) -> None: ...
 def batch_crcs(block: Buffer, firsts: Buffer, ends: Buffer, crcs: Buffer, tables_only: bool = False, /) -> None: ...
-def batch_records(data: Buffer, batches: Buffer, facts: Buffer, nulls: Buffer, unusual: Buffer, /) -> int: ...
+def batch_records(
+    data: Buffer,
+    bodies: Buffer,
+    body_ends: Buffer,
+    counts: Buffer,
+    base_offsets: Buffer,
+    base_timestamps: Buffer,
+    facts: Buffer,
+    nulls: Buffer,
+    unusual: Buffer,
+    /,
+) -> int: ...
 def slots_distinct(
     data: Buffer, starts: Buffer, ends: Buffer, nulls: Buffer, codes: Buffer, firsts: Buffer, /
 ) -> int: ...
+def decode_columns(
+    codec: type[NativeCodec],
+    layouts: tuple[tuple[NativeCodec, bytes] | None, ...],
+    by_version: bool,
+    data: Buffer,
+    starts: Buffer,
+    ends: Buffer,
+    nulls: Buffer,
+    versions: Buffer,
+    columns: tuple[tuple[str, Buffer, Buffer | None, Buffer], ...],
+    /,
+) -> tuple[tuple[int, int, int], ...] | None: ...

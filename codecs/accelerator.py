@@ -17,7 +17,7 @@ from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, Str
 if TYPE_CHECKING:
     from quorate.codecs._native import NativeCodec, RecordCodec
 
-__all__ = ["is_accelerated", "program", "record_codec"]
+__all__ = ["fields_of", "flat_code", "is_accelerated", "program", "record_codec"]
 
 
 def is_accelerated() -> bool:
@@ -43,24 +43,16 @@ def program(
     if _native is None:
         return None
     carried = [f for f in spec.fields if version in f.versions]
-    tagged = sorted((f for f in carried if f.tag is not None), key=lambda f: f.tag or 0)
-    rest = [f for f in spec.fields if f not in tagged]
-    known = frozenset(f.tag for f in tagged if f.tag is not None)
+    known = frozenset(f.tag for f in carried if f.tag is not None)
 
     def wire(each: WireType) -> tuple[str, Any]:
         match each:
-            case FixedType():
-                return each.code, None
-            case StringType():
-                return "s", None
-            case BytesType():
-                return "r" if each.name == "records" else "y", None
-            case UuidType():
-                return "u", None
             case ArrayType(element):
                 return "[", wire(element)
             case StructType(inner):
                 return "{", program(inner, version, flexible, lenient=lenient)
+            case _:
+                return flat_code(each), None
 
     def described(f: FieldSpec) -> tuple[str, tuple[str, Any], bool, bool, bool, int, Any]:
         tag = -1 if f.tag is None else f.tag
@@ -68,7 +60,7 @@ def program(
 
     found: NativeCodec = _native.NativeCodec(
         spec.cls,
-        tuple(described(f) for f in (*rest, *tagged)),
+        tuple(described(f) for f in fields_of(spec, version)),
         flexible,
         lenient,
         b"" if prefix is None else prefix.to_bytes(2, "big", signed=True),
@@ -76,6 +68,25 @@ def program(
         partial(_section, known),
     )
     return found
+
+
+def flat_code(wire: FixedType | StringType | BytesType | UuidType) -> str:
+    """Return the code of a type in a program, as in `codecs/native/native.h`."""
+    match wire:
+        case FixedType(code=code):
+            return code
+        case StringType():
+            return "s"
+        case BytesType():
+            return "r" if wire.name == "records" else "y"
+        case UuidType():
+            return "u"
+
+
+def fields_of(spec: MessageSpec, version: int) -> list[FieldSpec]:
+    """Return the fields in the order of the program: those with tags in this version come last."""
+    tagged = [f for f in spec.fields if f.tag is not None and version in f.versions]
+    return [*(f for f in spec.fields if f not in tagged), *sorted(tagged, key=lambda f: f.tag or 0)]
 
 
 def record_codec(record: type, topic: str, types: Mapping[int, RecordType]) -> "RecordCodec | None":

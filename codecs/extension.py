@@ -11,7 +11,7 @@ from typing import Any, Final
 
 __all__ = ["extension"]
 
-API: Final = 3
+API: Final = 4
 """As in `codecs/native/native.h`; raised with each change of a function's arguments."""
 
 

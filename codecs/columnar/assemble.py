@@ -9,7 +9,7 @@ from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.wire import readable
 
-__all__ = ["array_of", "numbers_of", "to_arrow"]
+__all__ = ["array_of", "from_parts", "numbers_of", "to_arrow"]
 
 
 def _bitmap(valid: Bools | None) -> Any:
@@ -104,14 +104,31 @@ def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
     return taken.cast(pa.binary()) if wide else taken
 
 
+def from_parts(
+    kind: pa.DataType, values: Array, content: Array | None, valid: Bools | None, *, is_ascii: bool
+) -> pa.Array:
+    """Return an Arrow array of numbers; or of text or bytes, with their offsets as `values`."""
+    text = content is not None
+    count = len(values) - text
+    buffers = [_bitmap(valid), pa.py_buffer(values), *([pa.py_buffer(content)] if text else [])]
+    if not pa.types.is_string(kind) or is_ascii:
+        return pa.Array.from_buffers(kind, count, buffers, _nulls(valid))
+    return _decoded(pa.Array.from_buffers(pa.binary(), count, buffers, _nulls(valid)))
+
+
 def _text(column: Slices, data: Array) -> pa.Array:
-    """Return a string array. Bytes that are not UTF-8 become U+FFFD, as in Java."""
+    """Return a string array."""
     array = _binary(column, data)
     validity, offsets, content = array.buffers()
     if content is None or not (np.frombuffer(content, np.uint8) & 0x80).any():
         return pa.Array.from_buffers(
             pa.string(), len(array), [validity, offsets, content], array.null_count, array.offset
         )
+    return _decoded(array)
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """Return bytes as text. What is not UTF-8 becomes U+FFFD, as in Java."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:

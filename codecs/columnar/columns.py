@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import array_of, numbers_of, to_arrow
+from quorate.codecs.columnar.flat import decode_flat, is_flat
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
 from quorate.codecs.columnar.slots import Slots, binary_array, gathered, int16_at, read_slots, values_in
-from quorate.codecs.columnar.values import decode_version, decode_versions, is_flat, joined
+from quorate.codecs.columnar.values import decode_version, decode_versions, joined
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.extension import extension
 from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
@@ -162,7 +163,7 @@ def decode_slots(
 ) -> dict[str, pa.RecordBatch]:
     """Decode like `decode_columns`, for records at given positions in a buffer."""
     out = _Collector(topic, dictionary)
-    _decode_part(keys, gathered(values), keys_array, out)
+    _decode_part(keys, values, keys_array, out)
     return _finished(out)
 
 
@@ -183,8 +184,13 @@ def _finished(out: _Collector) -> dict[str, pa.RecordBatch]:
 
 
 def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _Collector) -> None:
-    """Decode each distinct key once, then the values type by type."""
-    distinct, code = distinct_keys(keys, keys_array)
+    """Decode the keys, then the values type by type.
+
+    With NumPy, or to categories, each distinct key is decoded once.
+    """
+    plain = keys_array is None or pa.types.is_binary(keys_array.type)
+    one_by_one = extension() is not None and plain and not out.dictionary
+    distinct, code = (keys, None) if one_by_one else distinct_keys(keys, keys_array)
     type_ids = int16_at(distinct)
     types = RECORD_TYPES[out.topic]
     present = values_in(type_ids)
@@ -195,21 +201,25 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
     for type_id in known:
         which = None if len(present) == 1 else np.flatnonzero(type_ids == type_id)
         slots = distinct if which is None else distinct[which]
-        columns, sound, ends, _ = read_slots(types[type_id].key, 0, slots)
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
-        if not bool(sound.all()):
-            good = sound if entry is None else sound[entry]
-            out.doubtful.append(rows[~good])
-            rows = rows[good]
-            entry = np.flatnonzero(good) if entry is None else entry[good]
-        longer = ends < slots.end
-        if bool(longer.any()):
-            of = np.arange(len(rows)) if entry is None else entry
-            has = np.flatnonzero(longer[of])
-            out.add_trailing(rows[has], "key", (ends - slots.start)[of[has]])
-        if len(rows):
+        flat = decode_flat(types[type_id].key, slots, versioned=False)
+        if flat is not None:
+            arrays = flat[1]
+        else:
+            columns, sound, ends, _ = read_slots(types[type_id].key, 0, slots)
+            if not bool(sound.all()):
+                good = sound if entry is None else sound[entry]
+                out.doubtful.append(rows[~good])
+                rows = rows[good]
+                entry = np.flatnonzero(good) if entry is None else entry[good]
+            longer = ends < slots.end
+            if bool(longer.any()):
+                of = np.arange(len(rows)) if entry is None else entry
+                has = np.flatnonzero(longer[of])
+                out.add_trailing(rows[has], "key", (ends - slots.start)[of[has]])
             schema = message_schema(types[type_id].key)
             arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
+        if len(rows):
             _decode_values(
                 types[type_id],
                 _Keys(arrays, entry, out.dictionary),
@@ -311,6 +321,13 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         values = values[places]
         if not len(places):
             return
+    found = decode_flat(record_type.value, values, versioned=True) if flat else None
+    if found is not None:
+        here = rows if places is None else rows[places]
+        none = np.zeros(len(here), dtype=np.int32)
+        _emit(record_type, keys.at(places), here, values.null, array_of(found[0], values.null), found[1], none, out)
+        return
+    values = gathered(values)
     versions = int16_at(values)
     present = values_in(versions)
     together = flat and len(present) > 1  # tombstones count as a version here

@@ -12,7 +12,6 @@ from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.schema import message_schema
 from quorate.codecs.columnar.slots import Slots, read_slots, values_in
 from quorate.codecs.message import MessageSpec, RecordType
-from quorate.codecs.wire import ArrayType, StructType
 
 __all__ = [
     "CHUNK",
@@ -21,7 +20,6 @@ __all__ = [
     "Decoded",
     "decode_version",
     "decode_versions",
-    "is_flat",
     "joined",
 ]
 
@@ -88,11 +86,6 @@ def decode_version(spec: MessageSpec, version: int, slots: Slots) -> Decoded:
     found = np.full(sum(map(len, goods)), version, dtype=np.int16)
     good = None if whole else np.concatenate(goods)
     return Decoded(good, found, columns_of, np.concatenate(unknowns), np.concatenate(ends))
-
-
-def is_flat(spec: MessageSpec) -> bool:
-    """Whether a message has only numbers, text and bytes."""
-    return not any(isinstance(field.type, ArrayType | StructType) for field in spec.fields)
 
 
 def decode_versions(record_type: RecordType, versions: Ints, slots: Slots) -> Decoded:

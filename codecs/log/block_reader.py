@@ -41,37 +41,35 @@ def blocks_in(
     """
     stop = segment.size_bytes if segment.end is None else segment.end
     position = segment.begin  # of the block's first byte in the file
-    file.seek(position)
-    block = b""
+    rest = b""  # of the last block: it is read again, which is faster than adding to it
     while True:
-        left = stop - position - len(block)
-        more = file.read(min(_wanted(block, block_bytes), left)) if left > 0 else b""
-        block += more
+        file.seek(position)
+        block = file.read(max(min(_wanted(rest, block_bytes), stop - position), 0))
+        more = len(block) > len(rest)
         no_batch = position == 0 and begins_with_no_batch(block)
         starts, end = (np.empty(0, np.int64), 0) if no_batch else batch_starts(block, limit_bytes)
         if len(starts):
             yield headers_of(block, starts, end), position
-        block = block[end:]
+        rest = block[end:]
         position += end
-        if not block and position >= stop:
+        if not rest and position >= stop:
             return
-        if no_batch or not _continues(block, stop - position, limit_bytes) or not more:
-            problem = _problem_at(file, block, segment, position, limit_bytes, resynchronise)
+        if no_batch or not _continues(rest, stop - position, limit_bytes) or not more:
+            problem = _problem_at(file, rest, segment, position, limit_bytes, resynchronise)
             if problem is None:
                 return
             yield problem
             resumed = problem.position + problem.size_bytes
             if not resynchronise or resumed >= stop:
                 return
-            file.seek(resumed)
-            position, block = resumed, b""
+            position, rest = resumed, b""
 
 
-def _wanted(block: bytes, block_bytes: int) -> int:
-    """Return how many bytes to read next: a block, or all of a batch that is larger."""
-    if len(block) < 12:
-        return block_bytes
-    return max(block_bytes, 12 + int.from_bytes(block[8:12], "big", signed=True) - len(block))
+def _wanted(rest: bytes, block_bytes: int) -> int:
+    """Return how many bytes to read: a block, or all of a batch that is larger."""
+    if len(rest) < 12:
+        return max(block_bytes, len(rest) + 1)
+    return max(block_bytes, 12 + int.from_bytes(rest[8:12], "big", signed=True))
 
 
 def _continues(block: bytes, left: int, limit_bytes: int) -> bool:

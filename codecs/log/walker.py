@@ -69,10 +69,10 @@ class Walker:
     ) -> Located:
         """Locate so many records in the bodies of batches."""
         total = int(counts.sum())
-        places = np.stack([_int64(of) for of in (body, body_end, counts, base_offset, base_timestamp)])
+        places = map(_int64, (body, body_end, counts, base_offset, base_timestamp))
         facts, nulls = np.empty((6, total), np.int64), np.empty((2, total), np.bool_)
         unusual = np.empty(len(counts), np.bool_)
-        found = self._native.batch_records(data, places, facts, nulls, unusual)
+        found = self._native.batch_records(data, *places, facts, nulls, unusual)
         key, key_end, value, value_end, offset, timestamp = facts[:, :found]
         null_key, null_value = nulls[:, :found]
         return Located(key, key_end, value, value_end, offset, timestamp, null_key, null_value, unusual)

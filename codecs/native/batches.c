@@ -22,16 +22,9 @@ static inline void put(const Py_buffer *numbers, Py_ssize_t index, int64_t numbe
     memcpy((uint8_t *)numbers->buf + 8 * index, &number, 8);
 }
 
-static inline uint64_t unsigned_at(const uint8_t *p, int width) {
-    uint64_t value = 0;
-    for (int i = 0; i < width; i++)
-        value = value << 8 | p[i];
-    return value;
-}
-
-static inline int64_t int16_of(const uint8_t *p) { return (int16_t)unsigned_at(p, 2); }
-static inline int64_t int32_of(const uint8_t *p) { return (int32_t)unsigned_at(p, 4); }
-static inline int64_t int64_of(const uint8_t *p) { return (int64_t)unsigned_at(p, 8); }
+static inline int64_t int16_of(const uint8_t *p) { return (int16_t)big_endian_16(p); }
+static inline int64_t int32_of(const uint8_t *p) { return (int32_t)big_endian_32(p); }
+static inline int64_t int64_of(const uint8_t *p) { return (int64_t)big_endian_64(p); }
 
 static void release(Py_buffer *buffers, int count) {
     for (int i = 0; i < count; i++)
@@ -100,7 +93,7 @@ static PyObject *batch_headers(PyObject *module, PyObject *arguments) {
         int64_t fields[FIELDS] = {0, int64_of(p), 0, 0, 0, 0, 0, -1, -1, 0};
         if (p[16] == 2 && end - start >= HEADER_BYTES) {
             fields[PLAIN] = 1;
-            fields[CRC] = (int64_t)unsigned_at(p + 17, 4);
+            fields[CRC] = (int64_t)big_endian_32(p + 17);
             fields[ATTRIBUTES] = int16_of(p + 21);
             fields[LAST_OFFSET_DELTA] = int32_of(p + 23);
             fields[BASE_TIMESTAMP] = int64_of(p + 27);
@@ -223,28 +216,30 @@ static inline bool skip(const uint8_t **p, const uint8_t *end, const uint8_t **s
     return true;
 }
 
-enum { BODY, BODY_END, RECORDS, FIRST_OFFSET, FIRST_TIMESTAMP };
+enum { DATA, BODY, BODY_END, RECORDS, FIRST_OFFSET, FIRST_TIMESTAMP, FOUND, NULLS, UNUSUAL, BUFFERS };
 enum { KEY, KEY_END, VALUE, VALUE_END, OFFSET, TIMESTAMP, FACTS };
 
 static PyObject *batch_records(PyObject *module, PyObject *arguments) {
     (void)module;
-    Py_buffer b[5]; /* data, facts of batches, facts of records, nulls of keys and values, unusual batches */
-    if (!PyArg_ParseTuple(arguments, "y*y*w*w*w*", &b[0], &b[1], &b[2], &b[3], &b[4]))
+    Py_buffer b[BUFFERS]; /* data, a fact of all batches each, facts of records, nulls of keys and values, unusual batches */
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*w*w*w*", &b[DATA], &b[BODY], &b[BODY_END], &b[RECORDS], &b[FIRST_OFFSET],
+                          &b[FIRST_TIMESTAMP], &b[FOUND], &b[NULLS], &b[UNUSUAL]))
         return NULL;
-    const uint8_t *data = b[0].buf;
-    uint8_t *nulls = b[3].buf, *unusual = b[4].buf;
-    Py_ssize_t batches = b[4].len, total = b[3].len / 2, row = 0;
-    bool valid = b[1].len / 40 == batches && b[1].len % 40 == 0 && b[2].len == 8 * FACTS * total && b[3].len == 2 * total;
+    const uint8_t *data = b[DATA].buf;
+    uint8_t *nulls = b[NULLS].buf, *unusual = b[UNUSUAL].buf;
+    Py_ssize_t batches = b[UNUSUAL].len, total = b[NULLS].len / 2, row = 0;
+    bool valid = b[FOUND].len == 8 * FACTS * total && b[NULLS].len == 2 * total;
+    for (int i = BODY; i < FOUND; i++)
+        valid &= b[i].len == 8 * batches;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; valid && i < batches; i++) {
-        int64_t body = at(&b[1], BODY * batches + i), body_end = at(&b[1], BODY_END * batches + i);
-        int64_t count = at(&b[1], RECORDS * batches + i);
-        if (body < 0 || body > body_end || body_end > b[0].len || count < 0 || count > total - row) {
+        int64_t body = at(&b[BODY], i), body_end = at(&b[BODY_END], i), count = at(&b[RECORDS], i);
+        if (body < 0 || body > body_end || body_end > b[DATA].len || count < 0 || count > total - row) {
             valid = false;
             break;
         }
-        uint64_t offset = (uint64_t)at(&b[1], FIRST_OFFSET * batches + i);
-        int64_t base = at(&b[1], FIRST_TIMESTAMP * batches + i);
+        uint64_t offset = (uint64_t)at(&b[FIRST_OFFSET], i);
+        int64_t base = at(&b[FIRST_TIMESTAMP], i);
         /* Java adds deltas in 64 bits. If that may overflow, Python reads the batch. */
         bool good = base <= (int64_t)1 << 60 && base >= -((int64_t)1 << 60);
         const uint8_t *p = data + body, *end = data + body_end;
@@ -271,12 +266,12 @@ static PyObject *batch_records(PyObject *module, PyObject *arguments) {
             if (!good)
                 break;
             p = record_end;
-            put(&b[2], KEY * total + row, key - data);
-            put(&b[2], KEY_END * total + row, key_end - data);
-            put(&b[2], VALUE * total + row, value - data);
-            put(&b[2], VALUE_END * total + row, value_end - data);
-            put(&b[2], OFFSET * total + row, (int64_t)(offset + (uint64_t)offset_delta));
-            put(&b[2], TIMESTAMP * total + row, base + timestamp_delta);
+            put(&b[FOUND], KEY * total + row, key - data);
+            put(&b[FOUND], KEY_END * total + row, key_end - data);
+            put(&b[FOUND], VALUE * total + row, value - data);
+            put(&b[FOUND], VALUE_END * total + row, value_end - data);
+            put(&b[FOUND], OFFSET * total + row, (int64_t)(offset + (uint64_t)offset_delta));
+            put(&b[FOUND], TIMESTAMP * total + row, base + timestamp_delta);
             nulls[row] = null_key;
             nulls[total + row] = null_value;
         }
@@ -285,7 +280,7 @@ static PyObject *batch_records(PyObject *module, PyObject *arguments) {
             row = first;
     }
     Py_END_ALLOW_THREADS
-    release(b, 5);
+    release(b, BUFFERS);
     if (!valid) {
         PyErr_SetString(PyExc_ValueError, "batches outside of the data, or arrays of other sizes");
         return NULL;

@@ -67,6 +67,13 @@ static inline int width_of(char code) {
     }
 }
 
+/* Written out, so that compilers recognize the swap of bytes. */
+static inline uint16_t big_endian_16(const uint8_t *p) { return (uint16_t)(p[0] << 8 | p[1]); }
+static inline uint32_t big_endian_32(const uint8_t *p) {
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+static inline uint64_t big_endian_64(const uint8_t *p) { return (uint64_t)big_endian_32(p) << 32 | big_endian_32(p + 4); }
+
 extern PyType_Spec record_spec;
 
 /* Return the offset of a slot that a class or its base declares; or -1, with an exception. */
@@ -82,10 +89,11 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 3 /* as in codecs/extension.py */
+#define API 4 /* as in codecs/extension.py */
 
-/* Loops over blocks of logs: batches.c, slots.c. */
+/* Loops over blocks of logs: batches.c, columns.c, slots.c. */
 extern PyMethodDef batch_methods[];
+extern PyMethodDef column_methods[];
 extern PyMethodDef slots_methods[];
 void prepare_crc(void);
 

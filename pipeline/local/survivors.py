@@ -3,6 +3,8 @@
 The same rule as `quorate.pipeline.jobs.survivors` has for Spark, on the rows of one log.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,8 +17,9 @@ from quorate.pipeline.schema import CONTROL, column_of
 
 __all__ = ["is_in_transaction", "outcomes", "survivors"]
 
-_COMMITS = pa.array(COMMIT_TYPES, pa.string())
-_GROUPS = pa.array(GROUP_TYPES, pa.string())
+
+def _has_type(log: pa.Table, names: Collection[str]) -> pa.ChunkedArray:
+    return pc.is_in(log.column("type"), pa.array(names, pa.string()))
 
 
 def survivors(log: pa.Table, types: list[RecordType], with_markers: bool) -> pa.Table:
@@ -35,9 +38,9 @@ def survivors(log: pa.Table, types: list[RecordType], with_markers: bool) -> pa.
     log = log.filter(pc.is_valid(log.column("group")))
     texts, numbers = key_fields(types)
     tombstone, aborted = log.column("tombstone"), log.column(ABORTED)
-    commit = pc.and_(pc.is_in(log.column("type"), _COMMITS), pc.invert(tombstone))
+    commit = pc.and_(_has_type(log, COMMIT_TYPES), pc.invert(tombstone))
     place, nothing = pa.array(np.arange(log.num_rows)), pa.scalar(None, pa.int64())
-    of_group = pc.and_(pc.is_in(log.column("type"), _GROUPS), tombstone)
+    of_group = pc.and_(_has_type(log, GROUP_TYPES), tombstone)
     found = pa.table(
         {
             **{name: log.column(name) for name in ("group", "type", PENDING_OF)},
@@ -73,7 +76,7 @@ def is_in_transaction(log: pa.Table) -> pa.Array:
 
     A tombstone applies at once even in a transaction, as in Kafka's loader.
     """
-    commit = pc.and_(pc.is_in(log.column("type"), _COMMITS), pc.invert(pc.fill_null(log.column("tombstone"), False)))
+    commit = pc.and_(_has_type(log, COMMIT_TYPES), pc.invert(pc.fill_null(log.column("tombstone"), False)))
     transactional = pc.and_(pc.fill_null(log.column("transactional"), False), _has_producer(log))
     return pc.and_(commit, transactional).combine_chunks()
 

@@ -21,6 +21,7 @@ from quorate.codecs import (
     decode_columns,
     decode_record,
     encode_record,
+    extension,
     record_schema,
 )
 from quorate.codecs.columnar import values as values_module
@@ -78,10 +79,14 @@ def problem_of(record: Record, row: int, key: bytes | None, value: bytes | None)
 
 
 def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list[dict[str, Any]]]:
+    """Decode in C and with NumPy, which have equal results."""
     keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
     batches = decode_columns(keys, values, topic=topic)
     for batch in batches.values():
         batch.validate(full=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extension, "_extension", None)
+        assert batches == decode_columns(keys, values, topic=topic)
     return {name: batch.to_pylist() for name, batch in batches.items()}
 
 

@@ -23,11 +23,13 @@ from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.batches.reader import check
 from quorate.codecs.columnar.columns import SAMPLE, distinct_keys
+from quorate.codecs.columnar.flat import decode_flat
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.log import walker
 from quorate.codecs.log.batch_starts import batch_starts as starts_of
 from quorate.codecs.log.blocks import Batches, Records, computed_crcs, crc_mismatches, headers_of, some_records_of
 from quorate.codecs.log.walker import Walker
+from quorate.codecs.messages import OffsetCommitValue
 from tests.codecs.helpers.batch_strategies import batches
 from tests.extent import portion
 
@@ -217,11 +219,13 @@ def test_arrays_of_other_sizes_are_rejected() -> None:
         lambda: native.batch_headers(block, numbers, numbers[:3], np.zeros((10, 4), np.int64)),
         lambda: native.batch_headers(block, numbers, numbers + len(block), np.zeros((10, 3), np.int64)),
         lambda: native.batch_crcs(block, numbers, numbers, np.zeros(3, np.uint32)),
-        lambda: native.batch_records(block, np.zeros(19, np.int64), numbers, np.zeros(8, np.bool_), np.zeros(4, "u1")),
+        lambda: native.batch_records(
+            block, *[numbers] * 4, numbers[:3], np.zeros(24, np.int64), np.zeros(8, np.bool_), np.zeros(4, "u1")
+        ),
         # More records than rows, and a count that overflows.
         lambda: native.batch_records(
             block,
-            np.array([61, len(block), 1 << 62, 0, 0]),
+            *np.array([[61], [len(block)], [1 << 62], [0], [0]]),
             np.zeros(6, np.int64),
             np.zeros(2, "u1"),
             np.zeros(1, "u1"),
@@ -253,6 +257,14 @@ def guarded() -> Iterator[Callable[[bytes], Any]]:
     yield placed
     for _, address in pages:
         libc.mprotect(ctypes.c_void_p(address), mmap.PAGESIZE, 3)
+
+
+@pytest.mark.parametrize("size", range(40))
+def test_no_byte_after_a_value_is_read(size: int, guarded: Callable[[bytes], Any]) -> None:
+    value = b"\0\4" + bytes(12) + b"\5text" + bytes(8) + b"\1\0\x10" + bytes(range(16))
+    data = np.frombuffer(guarded(bytes(5) + value[:size]), np.uint8)
+    slot = Slots(data, np.array([5]), np.array([len(data)]))
+    assert decode_flat(OffsetCommitValue.spec, slot, versioned=True) is None
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -1,0 +1,92 @@
+"""Decode flat messages of many records to Arrow in one loop in C, if the accelerator is in use.
+
+`read.py` does the same with NumPy for all messages, with a dozen passes over the positions of each
+text field. Rows with anything irregular are left to it.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from quorate.codecs.accelerator import fields_of, flat_code, program
+from quorate.codecs.columnar.assemble import from_parts
+from quorate.codecs.columnar.frame import Array
+from quorate.codecs.columnar.schema import message_schema
+from quorate.codecs.columnar.slots import Slots
+from quorate.codecs.extension import extension
+from quorate.codecs.message import MessageSpec
+from quorate.codecs.wire import ArrayType, StructType
+
+__all__ = ["decode_flat", "is_flat"]
+
+TEXT = "sy"
+"""Codes of text and bytes."""
+
+LARGEST_BYTES = 0x7FFFFFFF
+"""Arrow's offsets have 32 bits."""
+
+
+@cache
+def is_flat(spec: MessageSpec) -> bool:
+    """Whether a message has only numbers, text, bytes and uuids."""
+    return not any(isinstance(field.type, ArrayType | StructType) for field in spec.fields)
+
+
+def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> tuple[Array, list[pa.Array]] | None:
+    """Return the int16 before each message, and an array per field.
+
+    With `versioned` the int16 is the message's version, otherwise the version is 0. All fields of
+    null slots are null. Returns `None` if a row is irregular, or without the accelerator.
+    """
+    native = extension()
+    size = int((slots.end - slots.start).sum())
+    if native is None or not is_flat(spec) or size > LARGEST_BYTES:
+        return None
+    kinds = message_schema(spec).types
+    rows = len(slots)
+    columns = tuple((code, *_room(code, rows, size), np.empty(rows, np.bool_)) for code in _codes(spec))
+    numbers = np.empty(rows, np.int16)
+    null: Any = b"" if slots.null is None else np.ascontiguousarray(slots.null)
+    start, end = (np.ascontiguousarray(places, np.int64) for places in (slots.start, slots.end))
+    facts = native.decode_columns(
+        native.NativeCodec, _layouts(spec, versioned), versioned, slots.data, start, end, null, numbers, columns
+    )
+    if facts is None:
+        return None
+    arrays = [
+        from_parts(
+            kind,
+            values,
+            None if content is None else content[:used],
+            valid if has_null else None,
+            is_ascii=bool(ascii_only),
+        )
+        for kind, (_, values, content, valid), (has_null, ascii_only, used) in zip(kinds, columns, facts, strict=True)
+    ]
+    return numbers, arrays
+
+
+def _codes(spec: MessageSpec) -> list[str]:
+    return [flat_code(f.type) for f in spec.fields if not isinstance(f.type, ArrayType | StructType)]
+
+
+@cache
+def _layouts(spec: MessageSpec, versioned: bool) -> tuple[Any, ...]:
+    """Return the program of each version, with the column of each of its fields."""
+    known = spec.versions or range(1)
+    place = {f.name: index for index, f in enumerate(spec.fields)}
+    return tuple(
+        (program(spec, version, spec.is_flexible(version)), bytes(place[f.name] for f in fields_of(spec, version)))
+        if version in known
+        else None
+        for version in range(known.stop if versioned else 1)
+    )
+
+
+def _room(code: str, rows: int, size: int) -> tuple[Array, Array | None]:
+    """Return room for values; or for offsets and content, at most all bytes of the messages."""
+    if code in TEXT:
+        return np.empty(rows + 1, np.int32), np.empty(size, np.uint8)
+    return np.empty(rows, "V16" if code == "u" else np.dtype(code)), None

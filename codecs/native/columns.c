@@ -1,0 +1,336 @@
+/* Decode flat messages (numbers, text, bytes, uuids) of many records to columns in Arrow's layout.
+ *
+ * The same as columnar/read.py for arrays that columnar/flat.py allocates. At anything irregular the
+ * loop ends, and Python decodes the rows. No byte outside of the slots is read. The loop runs
+ * without the GIL. */
+#include "native.h"
+
+typedef struct {
+    char code;
+    uint8_t *values;  /* of numbers and uuids: in native byte order, one after the other */
+    int32_t *offsets; /* of text and bytes: one more than rows */
+    uint8_t *content;
+    int64_t capacity, used;
+    uint8_t *valid; /* a byte per row */
+    bool has_null;
+} Column;
+
+typedef struct {
+    const Field *field;
+    Column *column;
+    bool here;      /* carried, and not in the tagged section */
+    int64_t number; /* the default */
+    bool null;      /* whether the default is null */
+} Target;
+
+typedef struct {
+    const Program *program;
+    Target *targets; /* one per field of the program */
+} Layout;
+
+typedef struct {
+    const uint8_t *p, *end;
+} Bytes;
+
+static inline int64_t at(const Py_buffer *numbers, Py_ssize_t index) {
+    int64_t number;
+    memcpy(&number, (const uint8_t *)numbers->buf + 8 * index, 8);
+    return number;
+}
+
+/* Read an unsigned varint below 2^31 in its shortest form. Others are left to Python. */
+static inline bool uvarint(Bytes *b, int64_t *out) {
+    uint64_t value = 0;
+    for (int shift = 0; shift <= 28 && b->p < b->end; shift += 7) {
+        uint8_t byte = *b->p++;
+        value |= (uint64_t)(byte & 127) << shift;
+        if (byte < 128) {
+            *out = (int64_t)value;
+            return (byte != 0 || shift == 0) && value <= INT32_MAX;
+        }
+    }
+    return false;
+}
+
+static inline bool length_of(Bytes *b, bool flexible, bool text, int64_t *length) {
+    if (flexible) {
+        if (!uvarint(b, length))
+            return false;
+        *length -= 1;
+        return !text || *length <= 0x7FFF;
+    }
+    if (b->end - b->p < (text ? 2 : 4))
+        return false;
+    *length = text ? (int16_t)big_endian_16(b->p) : (int32_t)big_endian_32(b->p);
+    b->p += text ? 2 : 4;
+    return true;
+}
+
+static inline void put_number(const Column *column, Py_ssize_t row, int64_t number) {
+    switch (width_of(column->code)) {
+    case 1: ((int8_t *)column->values)[row] = (int8_t)number; break;
+    case 2: ((int16_t *)column->values)[row] = (int16_t)number; break;
+    case 4: ((int32_t *)column->values)[row] = (int32_t)number; break;
+    case 8: ((int64_t *)column->values)[row] = number; break;
+    default: memset(column->values + 16 * row, 0, 16); /* a uuid */
+    }
+}
+
+/* Null is empty and 0, and marked. */
+static inline void put_null(Column *column, Py_ssize_t row) {
+    column->valid[row] = 0;
+    column->has_null = true;
+    if (column->offsets != NULL)
+        column->offsets[row + 1] = (int32_t)column->used;
+    else
+        put_number(column, row, 0);
+}
+
+static inline void put_default(const Target *target, Py_ssize_t row) {
+    Column *column = target->column;
+    if (target->null)
+        put_null(column, row);
+    else if (column->offsets != NULL)
+        column->offsets[row + 1] = (int32_t)column->used;
+    else
+        put_number(column, row, target->number);
+}
+
+static inline bool read_text(Bytes *b, const Field *field, bool flexible, Column *column, Py_ssize_t row) {
+    int64_t length;
+    if (!length_of(b, flexible, field->wire.code == 's', &length) || length > b->end - b->p)
+        return false;
+    if (length < 0) {
+        put_null(column, row);
+        return length == -1 && field->nullable;
+    }
+    if (length > column->capacity - column->used)
+        return false;
+    memcpy(column->content + column->used, b->p, (size_t)length);
+    column->used += length;
+    column->offsets[row + 1] = (int32_t)column->used;
+    b->p += length;
+    return true;
+}
+
+/* Read a field that its message carries, to its column. */
+static inline bool read_field(Bytes *b, const Field *field, bool flexible, Column *column, Py_ssize_t row) {
+    int64_t left = b->end - b->p;
+    switch (column->code) {
+    case '?': case 'b':
+        if (left < 1)
+            return false;
+        ((uint8_t *)column->values)[row] = *b->p;
+        b->p += 1;
+        return true;
+    case 'h': case 'H':
+        if (left < 2)
+            return false;
+        ((uint16_t *)column->values)[row] = big_endian_16(b->p);
+        b->p += 2;
+        return true;
+    case 'i':
+        if (left < 4)
+            return false;
+        ((uint32_t *)column->values)[row] = big_endian_32(b->p);
+        b->p += 4;
+        return true;
+    case 'q': case 'd':
+        if (left < 8)
+            return false;
+        ((uint64_t *)column->values)[row] = big_endian_64(b->p);
+        b->p += 8;
+        return true;
+    case 'u':
+        if (left < 16)
+            return false;
+        memcpy(column->values + 16 * row, b->p, 16);
+        b->p += 16;
+        return true;
+    default:
+        return read_text(b, field, flexible, column, row);
+    }
+}
+
+static bool read_tags(Bytes *b, const Layout *layout, Py_ssize_t row) {
+    const Program *g = layout->program;
+    int64_t count, tag, size, last = -1;
+    if (!uvarint(b, &count))
+        return false;
+    for (; count > 0; count--) {
+        if (!uvarint(b, &tag) || !uvarint(b, &size) || tag <= last)
+            return false;
+        last = tag;
+        Py_ssize_t i = 0;
+        while (i < g->count && !(g->fields[i].carried && g->fields[i].tag == tag))
+            i++;
+        if (i == g->count)
+            return false;
+        const uint8_t *start = b->p;
+        layout->targets[i].column->valid[row] = 1; /* the default may be null */
+        if (!read_field(b, &g->fields[i], true, layout->targets[i].column, row) || b->p - start != size)
+            return false;
+    }
+    return true;
+}
+
+/* Read the message that fills the bytes. */
+static inline bool read_row(Bytes b, const Layout *layout, Py_ssize_t row) {
+    const Program *g = layout->program;
+    for (Py_ssize_t i = 0; i < g->count; i++) {
+        const Target *target = &layout->targets[i];
+        if (!target->here)
+            put_default(target, row);
+        else if (!read_field(&b, target->field, g->flexible, target->column, row))
+            return false;
+    }
+    return (!g->flexible || read_tags(&b, layout, row)) && b.p == b.end;
+}
+
+static bool is_ascii(const uint8_t *p, int64_t size) {
+    uint64_t all = 0, word;
+    for (; size >= 8; size -= 8, p += 8) {
+        memcpy(&word, p, 8);
+        all |= word;
+    }
+    for (; size > 0; size--)
+        all |= *p++;
+    return (all & 0x8080808080808080u) == 0;
+}
+
+/* ---- the arguments */
+
+static bool default_of(Target *target) {
+    PyObject *standard = target->field->standard;
+    target->null = standard == Py_None;
+    if (width_of(target->column->code) && PyLong_Check(standard))
+        target->number = PyLong_AsLongLong(standard);
+    return !PyErr_Occurred();
+}
+
+/* Fill a column from (code, values or offsets, content or None, valid). */
+static bool parse_column(PyObject *description, Py_ssize_t rows, Column *column, Py_buffer *buffers) {
+    int code;
+    PyObject *values, *content, *valid;
+    if (!PyArg_ParseTuple(description, "COOO", &code, &values, &content, &valid))
+        return false;
+    column->code = (char)code;
+    bool text = code == 's' || code == 'y';
+    int width = text ? 4 : code == 'u' ? 16 : width_of((char)code);
+    if (width == 0 || PyObject_GetBuffer(values, &buffers[0], PyBUF_WRITABLE) ||
+        PyObject_GetBuffer(valid, &buffers[1], PyBUF_WRITABLE) ||
+        (text && PyObject_GetBuffer(content, &buffers[2], PyBUF_WRITABLE)))
+        return false;
+    if (buffers[0].len != width * (rows + text) || buffers[1].len != rows || (text && buffers[2].len > INT32_MAX))
+        return false;
+    column->valid = memset(buffers[1].buf, 1, (size_t)rows);
+    if (text) {
+        column->offsets = buffers[0].buf;
+        column->content = buffers[2].buf;
+        column->capacity = buffers[2].len;
+        column->offsets[0] = 0;
+    } else {
+        column->values = buffers[0].buf;
+    }
+    return true;
+}
+
+/* Fill a layout from (program, index of the column of each of its fields), or None for no such version. */
+static bool parse_layout(PyTypeObject *type, PyObject *description, Column *columns, Py_ssize_t count, Layout *layout) {
+    PyObject *program;
+    const char *indexes;
+    Py_ssize_t fields;
+    if (description == Py_None)
+        return true;
+    if (!PyArg_ParseTuple(description, "O!y#", type, &program, &indexes, &fields))
+        return false;
+    const Program *g = layout->program = (Program *)program;
+    if (fields != g->count || (layout->targets = PyMem_Calloc((size_t)fields + 1, sizeof *layout->targets)) == NULL)
+        return false;
+    for (Py_ssize_t i = 0; i < fields; i++) {
+        Py_ssize_t index = (uint8_t)indexes[i];
+        if (index >= count || columns[index].code != g->fields[i].wire.code)
+            return false;
+        const Field *field = &g->fields[i];
+        layout->targets[i] = (Target){field, &columns[index], field->carried && field->tag < 0, 0, false};
+        if (!default_of(&layout->targets[i]))
+            return false;
+    }
+    return true;
+}
+
+/* decode_columns(NativeCodec, layouts, by_version, data, starts, ends, nulls or empty, versions, columns)
+ *
+ * An int16 is before each message: with `by_version` it is the index of its layout; otherwise the
+ * first one is used. Nulls are null in all columns. Arrays are aligned. Returns a tuple for each column:
+ * whether it has nulls, whether its text is ASCII, and how many bytes; or None if a row is irregular. */
+static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
+    (void)module;
+    PyTypeObject *type;
+    PyObject *layout_tuple, *column_tuple, *found = NULL;
+    int by_version;
+    Py_buffer b[5]; /* data, starts, ends, nulls, versions: int16 */
+    if (!PyArg_ParseTuple(arguments, "O!O!py*y*y*y*w*O!", &PyType_Type, &type, &PyTuple_Type, &layout_tuple, &by_version, &b[0],
+                          &b[1], &b[2], &b[3], &b[4], &PyTuple_Type, &column_tuple))
+        return NULL;
+    Py_ssize_t rows = b[1].len / 8, layout_count = PyTuple_Size(layout_tuple), column_count = PyTuple_Size(column_tuple);
+    Column *columns = PyMem_Calloc((size_t)column_count + 1, sizeof *columns);
+    Layout *layouts = PyMem_Calloc((size_t)layout_count + 1, sizeof *layouts);
+    Py_buffer *buffers = PyMem_Calloc(3 * (size_t)column_count + 1, sizeof *buffers);
+    bool valid = columns && layouts && buffers && b[1].len == 8 * rows && b[2].len == 8 * rows &&
+                 (b[3].len == 0 || b[3].len == rows) && b[4].len == 2 * rows && layout_count > 0;
+    for (Py_ssize_t i = 0; valid && i < column_count; i++)
+        valid = parse_column(PyTuple_GetItem(column_tuple, i), rows, &columns[i], &buffers[3 * i]);
+    for (Py_ssize_t i = 0; valid && i < layout_count; i++)
+        valid = parse_layout(type, PyTuple_GetItem(layout_tuple, i), columns, column_count, &layouts[i]);
+    const uint8_t *data = b[0].buf, *nulls = b[3].len ? b[3].buf : NULL;
+    bool regular = valid;
+    Py_BEGIN_ALLOW_THREADS
+    for (Py_ssize_t row = 0; regular && row < rows; row++) {
+        int64_t start = at(&b[1], row), end = at(&b[2], row);
+        int16_t version = 0;
+        if (nulls != NULL && nulls[row]) {
+            for (Py_ssize_t i = 0; i < column_count; i++)
+                put_null(&columns[i], row);
+        } else {
+            regular = start >= 0 && end <= b[0].len && end - start >= 2;
+            if (!regular)
+                break;
+            version = (int16_t)big_endian_16(data + start);
+            Py_ssize_t index = by_version ? version : 0;
+            regular = index >= 0 && index < layout_count && layouts[index].program != NULL &&
+                      read_row((Bytes){data + start + 2, data + end}, &layouts[index], row);
+        }
+        ((int16_t *)b[4].buf)[row] = version;
+    }
+    Py_END_ALLOW_THREADS
+    if (!valid && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "columns, layouts or arrays that do not belong together");
+    else if (valid && !regular)
+        found = Py_NewRef(Py_None);
+    else if (valid && (found = PyTuple_New(column_count)) != NULL)
+        for (Py_ssize_t i = 0; found != NULL && i < column_count; i++) {
+            bool ascii = is_ascii(columns[i].content, columns[i].used);
+            PyObject *facts = Py_BuildValue("iin", columns[i].has_null, ascii, (Py_ssize_t)columns[i].used);
+            if (facts == NULL)
+                Py_CLEAR(found);
+            else
+                PyTuple_SetItem(found, i, facts);
+        }
+    for (int i = 0; i < 5; i++)
+        PyBuffer_Release(&b[i]);
+    for (Py_ssize_t i = 0; buffers && i < 3 * column_count; i++)
+        if (buffers[i].obj != NULL)
+            PyBuffer_Release(&buffers[i]);
+    for (Py_ssize_t i = 0; layouts && i < layout_count; i++)
+        PyMem_Free(layouts[i].targets);
+    PyMem_Free(buffers);
+    PyMem_Free(layouts);
+    PyMem_Free(columns);
+    return found;
+}
+
+PyMethodDef column_methods[] = {
+    {"decode_columns", decode_columns, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
