@@ -77,7 +77,7 @@ class _NoPandas(MetaPathFinder):
 def _convert_without_pandas() -> None:
     """Let pyarrow not look for objects of pandas, which only callers from Python have.
 
-    It imports pandas, if it is installed, with the first list that it converts, and asks only once:
+    It imports pandas, if it is installed, with the first list that it converts, and tries it only once:
     0.3 of the 1.4 s of `quorate pipeline state` on a small log (CPU time, 2026-11).
     """
     import pyarrow

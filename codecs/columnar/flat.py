@@ -46,7 +46,7 @@ def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> tuple[Ar
         return None
     kinds = message_schema(spec).types
     rows = len(slots)
-    columns = tuple((code, *_room(code, rows, size), np.empty(rows, np.bool_)) for code in _codes(spec))
+    columns = tuple((code, *_space(code, rows, size), np.empty(rows, np.bool_)) for code in _codes(spec))
     numbers = np.empty(rows, np.int16)
     null: Any = b"" if slots.null is None else np.ascontiguousarray(slots.null)
     start, end = (np.ascontiguousarray(places, np.int64) for places in (slots.start, slots.end))
@@ -85,8 +85,8 @@ def _layouts(spec: MessageSpec, versioned: bool) -> tuple[Any, ...]:
     )
 
 
-def _room(code: str, rows: int, size: int) -> tuple[Array, Array | None]:
-    """Return room for values; or for offsets and content, at most all bytes of the messages."""
+def _space(code: str, rows: int, size: int) -> tuple[Array, Array | None]:
+    """Return space for values; or for offsets and content, at most all bytes of the messages."""
     if code in TEXT:
         return np.empty(rows + 1, np.int32), np.empty(size, np.uint8)
     return np.empty(rows, "V16" if code == "u" else np.dtype(code)), None

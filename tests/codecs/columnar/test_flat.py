@@ -114,8 +114,8 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
     def columns(**changed: Any) -> Any:
         def column(name: str) -> Any:
             code = codes[name]
-            room = (np.empty(2, np.int32), np.empty(99, np.uint8)) if code == "s" else (np.empty(1, _kind(code)), None)
-            return changed.get(name, (code, *room, np.empty(1, np.bool_)))
+            space = (np.empty(2, np.int32), np.empty(99, np.uint8)) if code == "s" else (np.empty(1, _kind(code)), None)
+            return changed.get(name, (code, *space, np.empty(1, np.bool_)))
 
         return tuple(map(column, names))
 
@@ -123,8 +123,8 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
         return native.decode_columns(native.NativeCodec, layouts, False, data, start, end, b"", version, of)
 
     assert decode(((COMMIT, order),), columns()) is not None
-    no_room = ("s", np.empty(2, np.int32), np.empty(0, np.uint8), np.empty(1, np.bool_))
-    assert decode(((COMMIT, order),), columns(metadata=no_room)) is None
+    too_small = ("s", np.empty(2, np.int32), np.empty(0, np.uint8), np.empty(1, np.bool_))
+    assert decode(((COMMIT, order),), columns(metadata=too_small)) is None
     for layouts, of in (
         ((), columns()),
         (((COMMIT, order[1:]),), columns()),
