@@ -77,8 +77,8 @@ class _NoPandas(MetaPathFinder):
 def _convert_without_pandas() -> None:
     """Let pyarrow not look for objects of pandas, which only callers from Python have.
 
-    It imports pandas, if it is installed, with the first list that it converts, and tries it only once:
-    0.3 of the 1.4 s of `quorate pipeline state` on a small log (CPU time, 2026-11).
+    It imports pandas, if it is installed, with the first list that it converts, and tries that only
+    once: 0.3 of the 1.4 s of `quorate pipeline state` on a small log (CPU time, 2026-11).
     """
     import pyarrow
 
