@@ -323,9 +323,9 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
             return
     found = decode_flat(record_type.value, values, versioned=True) if flat else None
     if found is not None:
-        here = rows if places is None else rows[places]
-        none = np.zeros(len(here), dtype=np.int32)
-        _emit(record_type, keys.at(places), here, values.null, array_of(found[0], values.null), found[1], none, out)
+        of = rows if places is None else rows[places]
+        none = np.zeros(len(of), dtype=np.int32)
+        _emit(record_type, keys.at(places), of, values.null, array_of(found[0], values.null), found[1], none, out)
         return
     values = gathered(values)
     versions = int16_at(values)

@@ -288,6 +288,17 @@ def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None
     ]
 
 
+def test_the_local_engine_does_not_import_pandas() -> None:
+    code = (
+        "import sys; from quorate.cli.main import main; before = list(sys.meta_path); "
+        f"main(['pipeline', 'state', {str(UPGRADE)!r}, '--engine', 'local'], standalone_mode=False); "
+        "assert 'pandas' not in sys.modules; assert sys.meta_path == before; import pandas"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
 # ---- the page
 
 
