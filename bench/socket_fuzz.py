@@ -382,7 +382,7 @@ def main() -> None:
         print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
         number = 0
         while time.monotonic() < until and (options.rounds is None or number < options.rounds):
-            play(first + number, None, until, found, options.keep, limit_ms, 12 if options.smoke else STEPS)
+            play(first + number, None, until, found, options.keep, limit_ms, 6 if options.smoke else STEPS)
             number += 1
     with suppress(BrokenPipeError):
         report(found, first, as_json=options.json or options.smoke, as_table=not options.json)

@@ -39,7 +39,7 @@ ALL = tuple(
     for path in sorted(Path(__file__).parent.glob("[!_]*.py"))
     if not any(fnmatch(path.stem, name) for name in NO_SPEED)
 )
-IN_SMOKE = ("codecs",)
+IN_SMOKE = ("simulation",)
 HEADERS = ("what a user does", "case", "quorate", "peer", "ratio", "goal", "met")
 
 Case = Mapping[str, Any]

@@ -31,7 +31,8 @@ Facts = tuple[str, ...]
 
 def rows_of(class_path: str) -> dict[tuple[str, str], Facts]:
     """Return resource and name → type, update mode, default, valid values, synonyms, internal."""
-    command = ["java", "-cp", class_path, str(HERE / "Configs.java")]
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]  # half the CPU time: this compiles the file, and ends
+    command = ["java", *quick, "-cp", class_path, str(HERE / "Configs.java")]
     printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=240).stdout
     found = {}
     for line in printed.splitlines():

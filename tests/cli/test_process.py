@@ -268,9 +268,9 @@ def test_closed_streams(line, status, out, err):
 
 @pytest.mark.parametrize("command", [["demo"], ["records"], ["records", "OffsetCommit"], ["decode", "--help"]])
 def test_characters_that_the_encoding_lacks_become_question_marks(start, monkeypatch, command):
-    encodings = ["latin-1", "cp1252", "cp437"]
+    encodings = ["cp437"] if command == ["demo"] else ["latin-1", "cp1252", "cp437"]  # the demo takes seconds
     started = []
-    for encoding in encodings:  # all at once, as the demo takes seconds
+    for encoding in encodings:
         monkeypatch.setenv("PYTHONIOENCODING", encoding)
         started.append(start(*command))
     for process, encoding in zip(started, encodings, strict=True):

@@ -283,13 +283,16 @@ def test_batches_larger_than_the_limit_end_the_file(max_batch_bytes: int) -> Non
 # ---- the pieces
 
 
+BODY = [*range(256), *[0] * 256, *[2] * 256]
+"""Bytes of batches, many of value 2, which look like the magic byte of a batch."""
+
+
 def frames(random: Random, count: int, longest: int) -> tuple[bytes, list[int]]:
     out = bytearray()
     starts = []
     for i in range(count):
         starts.append(len(out))
-        # Many bytes of value 2, which look like the magic byte of a batch.
-        body = bytes(random.choice([0, 2, random.randrange(256)]) for _ in range(random.randint(49, longest)))
+        body = bytes(random.choices(BODY, k=random.randint(49, longest)))
         out += i.to_bytes(8, "big") + len(body).to_bytes(4, "big") + body[:4] + b"\x02" + body[5:]
     return bytes(out), starts
 
