@@ -252,12 +252,17 @@ class GroupSpec:
         return places
 
     @cached_property
-    def id_order(self) -> Ints:
+    def id_places(self) -> list[int]:
         """Members by member id, in Java's string order."""
-        return java_order.string_order(self.member_ids)
+        return java_order.string_places(self.member_ids)
 
     @cached_property
-    def sorted_order(self) -> Ints:
+    def id_order(self) -> Ints:
+        """The same as an array."""
+        return np.array(self.id_places, np.int64)
+
+    @cached_property
+    def sorted_places(self) -> list[int]:
         """Members in Kafka's sort order: static by instance id, then the others by member id.
 
         Both are in Java's string order.
@@ -270,14 +275,19 @@ class GroupSpec:
             else:
                 static.append((member.instance_id, number))
         if not static:
-            return self.id_order
+            return self.id_places
         if len({instance_id for instance_id, _ in static}) < len(static):
             # A broker never lets two members share an instance id. For such input Kafka's stable
             # sort leaves them in hash order.
             in_hash_order = {int(number): place for place, number in enumerate(self.hash_order)}
             static.sort(key=lambda one: (java_order.string_key(one[0]), in_hash_order[one[1]]))
-            return np.array([number for _, number in static] + _sorted(dynamic), np.int64)
-        return np.array(_sorted(static) + _sorted(dynamic), np.int64)
+            return [number for _, number in static] + _sorted(dynamic)
+        return _sorted(static) + _sorted(dynamic)
+
+    @cached_property
+    def sorted_order(self) -> Ints:
+        """The same as an array."""
+        return np.array(self.sorted_places, np.int64)
 
     def copied(self) -> "GroupSpec":
         """Return a copy for code that may change it.
@@ -315,5 +325,4 @@ class GroupSpec:
 
 def _sorted(named: list[tuple[str, int]]) -> list[int]:
     """Return the numbers sorted by their names in Java's string order; ties keep their order."""
-    order = java_order.string_order([name for name, _ in named])
-    return [named[place][1] for place in order.tolist()]
+    return [named[place][1] for place in java_order.string_places([name for name, _ in named])]

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
+from quorate.assignors.range_few import assign_few
 from quorate.assignors.subscribers import (
     SubscriberSets,
     assigned_by_topic,
@@ -31,6 +32,9 @@ from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["RangeAssignor"]
+
+FEW = 400
+"""For so many members and partitions together, or fewer, lists are faster."""
 
 Bools = npt.NDArray[np.bool_]
 
@@ -54,6 +58,8 @@ class RangeAssignor(Assignor):
         if not self._uses_racks:
             topics = topics_in_computed_order(group)
             return assigned_by_topic(group, topics, _plain(group.topology, topics, subscriber_sets(group)))
+        if len(group.subscriptions) == 1 and not group.racks and len(group) + int(group.topology.first[-1]) <= FEW:
+            return assign_few(group)
         topics = topics_in_hash_order(group)
         subscribers = subscriber_sets(group)
         improvable = _improvable_topics(group, topics, subscribers)

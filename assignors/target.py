@@ -93,13 +93,11 @@ def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssign
 
 def target_of_few(group: GroupSpec, changed: Iterable[tuple[int, Mapping[int, Sequence[int]]]]) -> TargetAssignment:
     """Return the target assignment if only these members get new partitions, by topic."""
-    lists = group.topology.lists
+    numbers_of = group.topology.lists.numbers
     numbers = list(group.owned_lists)
     members: list[int] = []
     for member, target in changed:
         members.append(member)
-        numbers[member] = [
-            number for topic, partitions in target.items() for number in lists.numbers(topic, partitions)
-        ]
+        numbers[member] = numbers_of(target)
     assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
     return TargetAssignment(group, assignment, np.array(members, np.int64))

@@ -3,10 +3,12 @@
 It does not need NumPy.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
-from quorate.assignors.java_order import JavaHashMap, java_hash
-from quorate.assignors.java_order.few import few_in_order
+from quorate.assignors.java_order import JavaHashMap, hash_map_capacity, java_hash
+from quorate.assignors.java_order.few import is_crowded
+from quorate.assignors.java_order.hash_map import TREE_FROM
 from quorate.assignors.java_order.hashes import comparable
 from quorate.codecs import Uuid
 
@@ -20,13 +22,14 @@ class TopicLists:
     than there are topics. `topic_of`, `partition_of`: topic and partition of each number.
     """
 
-    __slots__ = ("_ids", "_spread", "first", "partition_of", "topic_of")
+    __slots__ = ("_ids", "_plain", "_spread", "first", "partition_of", "topic_of")
 
     def __init__(
         self, ids: Sequence[Uuid], first: Sequence[int], topic_of: Sequence[int], partition_of: Sequence[int]
     ) -> None:
         self._ids = ids
         self._spread: list[int] | None = None
+        self._plain: bool | None = None
         self.first = first
         self.topic_of = topic_of
         self.partition_of = partition_of
@@ -39,20 +42,37 @@ class TopicLists:
             self._spread = [hashed ^ hashed >> 16 for hashed in hashes]
         return self._spread
 
-    def numbers(self, topic: int, partitions: Sequence[int]) -> list[int]:
-        """Return the numbers of partitions, which must exist."""
-        first, last = self.first[topic], self.first[topic + 1] - 1
-        if self.partition_of[last] == last - first:  # partitions 0, 1, 2 …
-            return [first + partition for partition in partitions]
-        ids = self.partition_of[first : last + 1]
-        return [first + ids.index(partition) for partition in partitions]
+    @property
+    def is_plain(self) -> bool:
+        """Whether each topic has the partitions 0, 1, 2 … without gaps."""
+        if self._plain is None:
+            bounds = pairwise(self.first)
+            self._plain = all(first == end or self.partition_of[end - 1] == end - 1 - first for first, end in bounds)
+        return self._plain
 
-    def ordered(self, topics: Sequence[int]) -> Sequence[int]:
-        """Return the keys of a `new HashMap()` into which these topics were put."""
+    def numbers(self, target: Mapping[int, Iterable[int]]) -> list[int]:
+        """Return the numbers of partitions by topic; they must exist."""
+        first = self.first
+        if self.is_plain:
+            return [first[topic] + partition for topic, partitions in target.items() for partition in partitions]
+        found: list[int] = []
+        for topic, partitions in target.items():
+            ids = self.partition_of[first[topic] : first[topic + 1]]
+            found += [first[topic] + ids.index(partition) for partition in partitions]
+        return found
+
+    def ordered(self, topics: Sequence[int], capacity: int = 16) -> Sequence[int]:
+        """Return the keys of a HashMap with `capacity` buckets into which these topics were put."""
         if len(topics) < 2:
             return topics
-        number_of = {self._ids[topic]: topic for topic in topics}
-        return [number_of[topic_id] for topic_id in few_in_order(list(number_of))]
+        spread = self.spread
+        if len(topics) > TREE_FROM and is_crowded([spread[topic] for topic in topics], capacity):
+            made = self.map(capacity)
+            for topic in topics:
+                made.put(topic, None)
+            return list(made)
+        mask = hash_map_capacity(len(topics), capacity) - 1
+        return sorted(topics, key=lambda topic: spread[topic] & mask)
 
     def map(self, capacity: int) -> JavaHashMap[int, None]:
         """Create a map whose keys are topics."""

@@ -7,6 +7,7 @@ offline or out of sync. A broker that is unknown or has no rack contributes none
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -170,6 +171,12 @@ class Topology:
         """The same as lists, for small groups."""
         ids = [topic.id or Uuid.ZERO for topic in self.topics]
         return TopicLists(ids, self.first.tolist(), self.topic_of.tolist(), self.partition_of.tolist())
+
+    @cached_property
+    def ranges(self) -> dict[str, range]:
+        """The numbers of each topic's partitions, for topics without gaps between them."""
+        bounds = zip(self.topics, pairwise(self.lists.first), strict=True)
+        return {topic.name: range(first, end) for topic, (first, end) in bounds if topic.numbers is None}
 
     @cached_property
     def _position(self) -> dict[int, dict[int, int]]:

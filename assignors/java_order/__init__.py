@@ -20,7 +20,7 @@ from quorate.assignors.java_order.hash_map import (
     hash_map_capacity,
     table_size,
 )
-from quorate.assignors.java_order.hashes import in_java_order, java_hash, string_hash, string_key
+from quorate.assignors.java_order.hashes import in_java_order, java_hash, string_hash, string_key, string_places
 from quorate.assignors.java_order.timeline_map import TimelineMap
 from quorate.codecs.lazy_names import lazy_names
 
@@ -72,6 +72,7 @@ __all__ = [
     "string_hashes",
     "string_key",
     "string_order",
+    "string_places",
     "table_size",
     "table_sizes",
     "timeline_order",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from quorate.assignors.java_order.hashes import MASK, string_hash, string_key
+from quorate.assignors.java_order.hashes import MASK, string_hash, string_places
 
 __all__ = [
     "Ints",
@@ -51,8 +51,7 @@ def _powers(base: int, count: int) -> UInts:
 
 def string_order(texts: Sequence[str]) -> Ints:
     """Return the positions of texts as `String.compareTo` sorts them; ties keep their order."""
-    keys: Sequence[str] | list[bytes] = texts if "".join(texts).isascii() else list(map(string_key, texts))
-    return np.array(sorted(range(len(texts)), key=keys.__getitem__), np.int64)
+    return np.array(string_places(texts), np.int64)
 
 
 def partition_hashes(topic_hash: int | Ints, partitions: Ints) -> UInts:

@@ -86,9 +86,9 @@ def few_numbers_in_order(numbers: Collection[int], capacity: int = _DEFAULT) -> 
 
     A number is its own hash.
     """
+    if len(numbers) < 2:
+        return [*numbers]
     different = [*dict.fromkeys(numbers)]
-    if len(different) < 2:
-        return different
     mask = hash_map_capacity(len(different), capacity) - 1
     highest = max(different)
     if highest <= mask and highest <= _UNSPREAD:  # each has a bucket of its own
@@ -135,7 +135,7 @@ def _set_of(numbers: Iterable[int], capacity: int) -> JavaHashSet[int]:
     return made
 
 
-def is_crowded(spreaded: Sequence[int], capacity: int) -> bool:
+def is_crowded(spreaded: Sequence[int], capacity: int = _DEFAULT) -> bool:
     """Return whether a bucket ever holds more keys than a list has (`TREE_FROM`).
 
     `spreaded`: the hashes in order of insertion, as spread by HashMap, while the table grows from

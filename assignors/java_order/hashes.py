@@ -11,13 +11,13 @@ Hashes are unsigned 32-bit numbers here. `bulk_hashes` has those of many keys, a
 | `(Uuid, int)` | `TopicIdPartition` |
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from quorate.codecs import Uuid
 
-__all__ = ["MASK", "comparable", "in_java_order", "java_hash", "string_hash", "string_key"]
+__all__ = ["MASK", "comparable", "in_java_order", "java_hash", "string_hash", "string_key", "string_places"]
 
 MASK = 0xFFFFFFFF
 
@@ -47,6 +47,12 @@ def in_java_order(texts: Iterable[str]) -> list[str]:
     """Sort texts as `String.compareTo` does."""
     given = list(texts)
     return sorted(given) if all(map(str.isascii, given)) else sorted(given, key=string_key)
+
+
+def string_places(texts: Sequence[str]) -> list[int]:
+    """Return the positions of texts as `String.compareTo` sorts them; ties keep their order."""
+    keys: Sequence[str] | list[bytes] = texts if "".join(texts).isascii() else list(map(string_key, texts))
+    return sorted(range(len(texts)), key=keys.__getitem__)
 
 
 def java_hash(key: Any) -> int:

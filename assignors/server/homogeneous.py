@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import AssignorError
-from quorate.assignors.server.homogeneous_few import FEW, LEFT_OVER, STABLE_SINCE, FewMembers, Read, assign_few
+from quorate.assignors.server.homogeneous_few import LEFT_OVER, STABLE_SINCE, FewMembers, Read, assign_few
 from quorate.assignors.server.ids import subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
@@ -25,6 +25,12 @@ __all__ = ["assign_homogeneous"]
 
 Bools = npt.NDArray[np.bool_]
 
+FEW = 1000
+"""For so many members and partitions together, or fewer, lists are faster.
+
+A quarter of that without previous targets: then all members change.
+"""
+
 
 def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> TargetAssignment:
     """Return the new target assignment.
@@ -33,7 +39,7 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     if a partition has several owners.
     """
     topology = group.topology
-    if len(group) + int(topology.first[-1]) <= FEW:
+    if len(group) + int(topology.first[-1]) <= (FEW if len(group.owned) else FEW // 4):  # or else all members change
         return target_of_few(group, assign_few(_few_members(group, jdk), jdk, stable=version >= STABLE_SINCE))
     order = group.hash_order
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)

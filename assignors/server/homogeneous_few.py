@@ -14,10 +14,7 @@ from quorate.assignors.java_order.few import changed_numbers_in_order, few_numbe
 from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["FEW", "LEFT_OVER", "STABLE_SINCE", "FewMembers", "Read", "assign_few"]
-
-FEW = 1000
-"""For so many members and partitions together, or fewer, lists are faster."""
+__all__ = ["LEFT_OVER", "STABLE_SINCE", "FewMembers", "Read", "assign_few"]
 
 STABLE_SINCE = KafkaVersion(4, 0, 1)
 """KAFKA-18688: members keep their extra partition."""
@@ -63,6 +60,7 @@ def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Re
     # what had no owner.
     changing: list[tuple[int, _Target, int, bool]] = []
     wanted_by_all = 0
+    nothing = _Target(few, None, jdk)
     for member in order:
         has = usable[member]
         share = least
@@ -82,7 +80,7 @@ def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Re
         wanted_by_all += wanted
         keeps = min(has, share)
         loses = keeps < counts[member]
-        target = _Target(few, member, jdk)
+        target = _Target(few, member, jdk) if counts[member] else nothing
         if loses:
             row += target.keep(keeps, few.subscribed)
         changing.append((member, target, wanted, loses))
@@ -107,12 +105,12 @@ class _Target:
 
     __slots__ = ("before", "deleted", "jdk", "kept", "topics")
 
-    def __init__(self, few: FewMembers, member: int, jdk: int) -> None:
+    def __init__(self, few: FewMembers, member: int | None, jdk: int) -> None:
         self.topics = few.topics
         self.jdk = jdk
         self.deleted = 0
         self.before: Read = {}
-        if few.counts[member]:
+        if member is not None:
             read, self.deleted = few.read(member)
             self.before = {
                 topic: few_numbers_in_order(read[topic], copied_set_capacity(len(read[topic]), jdk))
@@ -130,7 +128,7 @@ class _Target:
             if most:
                 kept[topic] = partitions[:most]
             if len(partitions) > most:
-                lost += self.topics.numbers(topic, partitions[most:])
+                lost += self.topics.numbers({topic: partitions[most:]})
                 most = 0
             else:
                 most -= len(partitions)
@@ -140,6 +138,8 @@ class _Target:
     def with_added(self, numbers: Sequence[int]) -> Read:
         """Add partitions; return all in record order."""
         topic_of, partition_of, kept = self.topics.topic_of, self.topics.partition_of, self.kept
+        if len(numbers) == 1 and not kept:
+            return {topic_of[numbers[0]]: (partition_of[numbers[0]],)}
         added: dict[int, list[int]] = {}
         for number in numbers:
             added.setdefault(topic_of[number], []).append(partition_of[number])
@@ -158,6 +158,8 @@ class _Target:
         kept = self.kept.get(topic)
         if kept is None:
             return changed_numbers_in_order((), (), added)
+        if len(kept) == 1 and not added:
+            return kept
         before = self.before[topic]
         return changed_numbers_in_order(before, kept, added, copied_set_capacity(len(before), self.jdk))
 

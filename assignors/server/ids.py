@@ -6,8 +6,7 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.java_order import UInts, copied_set_capacity
-from quorate.assignors.java_order.few import few_in_order
+from quorate.assignors.java_order import UInts, copied_set, copied_set_capacity
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints, Topology
 
@@ -75,11 +74,17 @@ def subscribed_set(group: GroupSpec, listing: int, jdk: int) -> Ints:
     return topics[java_order.hash_map_order(java_order.uuid_hashes(most[topics], least[topics]), capacity, keys=keys)]
 
 
-def subscribed_few(group: GroupSpec, listing: int, jdk: int) -> list[int]:
+def subscribed_few(group: GroupSpec, listing: int, jdk: int) -> Sequence[int]:
     """Return the same as `subscribed_set` as a list; faster for few topics."""
-    topics: list[int] = subscribed_in_order(group, listing, jdk).tolist()
+    topology, names = group.topology, group.listings[listing]
+    known: Ints | None = group.from_subscriptions.get(("broker's order", listing, jdk))
+    if known is not None:
+        topics: list[int] = known.tolist()
+    else:
+        index = topology.index
+        topics = [index[name] for name in copied_set(names, jdk) if name in index]
+        if len(topology.without_id):
+            need_ids(topology, np.array(topics, np.int64))
     if len(topics) < 2:
         return topics
-    capacity = copied_set_capacity(len(set(group.listings[listing])), jdk)
-    number_of = {group.topology.topics[topic].id: topic for topic in topics}
-    return [number_of[topic_id] for topic_id in few_in_order(list(number_of), capacity)]
+    return topology.lists.ordered(topics, copied_set_capacity(len(set(names)), jdk))

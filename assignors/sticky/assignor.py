@@ -5,6 +5,7 @@ Rules: KIP-54, KIP-429, KIP-881.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.sticky.constrained import Dealt, assign_equal
+from quorate.assignors.sticky.few import assign_few, owned_in_user_data
 from quorate.assignors.sticky.general import assign_different
 from quorate.assignors.sticky.ownership import (
     Bools,
@@ -31,6 +33,9 @@ __all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
 
 OLDEST = KafkaVersion(3, 0)
 """Earlier releases assign equal subscriptions by another algorithm."""
+
+FEW = 400
+"""For so many members and partitions together, or fewer, lists are faster."""
 
 
 class _Sticky(Assignor):
@@ -60,6 +65,11 @@ class _Sticky(Assignor):
                 f"{self.name} supports Kafka {OLDEST} to {KafkaVersion.NEWEST}, not {self.version}; "
                 "leave `version` out, or give a later one"
             )
+        as_of_3_7 = self.version >= KafkaVersion(3, 7)
+        if len(group.subscriptions) == 1 and not group.racks and len(group) + int(group.topology.first[-1]) <= FEW:
+            found = assign_few(group, self._owned(group), as_of_3_7=as_of_3_7, hands_over=self._hands_over)
+            if found is not None:
+                return found
         claims = self._claims(group)
         if not len(group):
             empty = np.empty(0, np.int64)
@@ -70,22 +80,27 @@ class _Sticky(Assignor):
         topics = topics_by_name(group, np.flatnonzero(assignable))
         dealt = None
         if _looks_equal(group):
-            dealt = assign_equal(group, owned, racks, topics, as_of_3_7=self.version >= KafkaVersion(3, 7))
+            dealt = assign_equal(group, owned, racks, topics, as_of_3_7=as_of_3_7)
             if len(group.subscriptions) > 1 and not _subscribed(group, dealt):
                 dealt = None
         if dealt is None:
             newest = max(max_generation, int(claims.generation.max()))
             member, number = assign_different(group, owned, stale_owners(group, claims, newest), racks, topics)
             dealt = Dealt(member, number, _transferring(group, claims, member, number))
-        dealt = self._assigned_now(dealt)
+        if self._hands_over:
+            now = ~dealt.transferring
+            dealt = Dealt(dealt.member[now], dealt.number[now], dealt.transferring[now])
         return Assignment.from_owners(group.topology, group.member_ids, dealt.number, dealt.member)
+
+    _hands_over: ClassVar[bool] = False
+    """Whether a partition that moves is assigned only after its owner has revoked it."""
 
     @abstractmethod
     def _claims(self, group: GroupSpec) -> Claims: ...
 
-    def _assigned_now(self, dealt: Dealt) -> Dealt:
-        """Return the part of the assignment that takes effect in this rebalance."""
-        return dealt
+    def _owned(self, group: GroupSpec) -> Sequence[list[int]]:
+        """Return the partitions in the claims of each member."""
+        return group.owned_lists
 
 
 class StickyAssignor(_Sticky):
@@ -117,6 +132,9 @@ class StickyAssignor(_Sticky):
     def _claims(self, group: GroupSpec) -> Claims:
         return sticky_claims(group)
 
+    def _owned(self, group: GroupSpec) -> Sequence[list[int]]:
+        return owned_in_user_data(group)
+
     @staticmethod
     def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes | None:
         """Return the user data of a member that was assigned `owned` in `generation`.
@@ -147,13 +165,10 @@ class CooperativeStickyAssignor(_Sticky):
     """
 
     name = "cooperative-sticky"
+    _hands_over = True
 
     def _claims(self, group: GroupSpec) -> Claims:
         return cooperative_claims(group)
-
-    def _assigned_now(self, dealt: Dealt) -> Dealt:
-        now = ~dealt.transferring
-        return Dealt(dealt.member[now], dealt.number[now], dealt.transferring[now])
 
     @staticmethod
     def subscription_user_data(owned: Sequence[tuple[str, int]] | None, generation: int) -> bytes:

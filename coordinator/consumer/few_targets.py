@@ -9,7 +9,7 @@ from itertools import repeat
 
 from quorate.assignors.java_order import copied_set, copied_set_capacity
 from quorate.assignors.java_order.few import few_in_order, map_of_timeline
-from quorate.assignors.server.homogeneous_few import FEW, STABLE_SINCE, FewMembers, Read, assign_few
+from quorate.assignors.server.homogeneous_few import STABLE_SINCE, FewMembers, Read, assign_few
 from quorate.assignors.subscription_type import SubscriptionType
 from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs import Uuid
@@ -20,6 +20,9 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.target_index import TargetIndex
 
 __all__ = ["few_targets"]
+
+FEW = 2000
+"""For so many members and partitions together, or fewer, lists are faster."""
 
 _OLDEST = KafkaVersion(4, 0, 0)
 """The first release whose algorithm is implemented."""

@@ -1,0 +1,63 @@
+"""Client-side assignors give the same with lists as with arrays.
+
+Both are compared with Kafka's in `test_differential_client`.
+"""
+
+import os
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from quorate.assignors import Assignor, RangeAssignor
+from quorate.assignors import range as by_range
+from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
+from quorate.assignors.sticky import assignor as sticky
+from quorate.codecs.releases import KafkaVersion
+from tests.assignors.cases import next_round
+from tests.assignors.client_differential import case_of, is_odd
+from tests.assignors.read_cases import read_case
+from tests.conftest import CI
+from tests.extent import portion
+
+START = 0 if CI else int.from_bytes(os.urandom(4), "big")
+ASSIGNORS: dict[str, tuple[Any, type[Any]]] = {
+    "range": (by_range, RangeAssignor),
+    "sticky": (sticky, StickyAssignor),
+    "cooperative-sticky": (sticky, CooperativeStickyAssignor),
+}
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@pytest.mark.parametrize("version", [KafkaVersion.NEWEST, KafkaVersion(3, 6)])
+def test_lists_and_arrays_give_the_same_assignment(
+    name: str, version: KafkaVersion, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, cls = ASSIGNORS[name]
+    by_lists = 0
+    own: Callable[..., Any] = module.assign_few
+
+    def counted(*args: Any, **options: Any) -> Any:
+        nonlocal by_lists
+        found = own(*args, **options)
+        by_lists += found is not None
+        return found
+
+    monkeypatch.setattr(module, "assign_few", counted)
+    assignor: Assignor = cls(version=version)
+    count = portion(1500)
+    for seed in range(START, START + count):
+        case, rng = case_of(name, seed), Random(seed)
+        for number in range(3):
+            members, topology = read_case(case)
+            results = []
+            for few in (1 << 40, -1):
+                monkeypatch.setattr(module, "FEW", few)
+                results.append({member: list(given) for member, given in assignor.assign(members, topology).items()})
+            assert results[0] == results[1], f"seed {seed}, round {number}: {case}"
+            if is_odd(seed):
+                break
+            given = {member: [f"{topic}-{one}" for topic, one in owned] for member, owned in results[0].items()}
+            case = next_round(rng, case, given, number + 1)
+    assert by_lists > count / 10
