@@ -85,7 +85,7 @@ static PyObject *batch_headers(PyObject *module, PyObject *arguments) {
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; valid && i < count; i++) {
         int64_t start = at(&b[1], i), end = at(&b[2], i);
-        if (start < 0 || end > b[0].len || end - LOG_OVERHEAD - SMALLEST_LEGACY < start) {
+        if (start < 0 || start > end || end > b[0].len || end - start < LOG_OVERHEAD + SMALLEST_LEGACY) {
             valid = false;
             break;
         }

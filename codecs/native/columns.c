@@ -293,7 +293,7 @@ static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
             for (Py_ssize_t i = 0; i < column_count; i++)
                 put_null(&columns[i], row);
         } else {
-            regular = start >= 0 && end <= b[0].len && end - start >= 2;
+            regular = start >= 0 && start <= end && end <= b[0].len && end - start >= 2;
             if (!regular)
                 break;
             version = (int16_t)big_endian_16(data + start);

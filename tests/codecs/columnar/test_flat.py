@@ -138,7 +138,7 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
     ):
         with pytest.raises(ValueError, match="do not belong together"):
             decode(layouts, of)
-    for first, last in ((-1, 5), (5, 4), (0, len(data) + 1), (1 << 62, -(1 << 62))):
+    for first, last in ((-1, 5), (5, 4), (0, len(data) + 1), (1 << 62, -(1 << 62)), (5, -(1 << 63))):
         assert decode(((COMMIT, order),), columns(), np.array([first]), np.array([last])) is None
     with pytest.raises(TypeError):
         decode((("no program", order),), columns())

@@ -212,6 +212,12 @@ def test_positions_outside_of_the_block_are_rejected(block: bytes, numbers: list
             assert "outside" in str(error)  # noqa: PT017  # either result is right, so long as none is a crash
 
 
+@pytest.mark.parametrize(("start", "end"), [(50, -(1 << 63)), (-1, 99), (50, 40), (0, 101), ((1 << 63) - 1, 0)])
+def test_headers_outside_of_the_block_are_rejected(start: int, end: int) -> None:
+    with pytest.raises(ValueError, match="outside"):
+        Walker(_native()).headers(bytes(100), np.array([start]), np.array([end]))
+
+
 def test_arrays_of_other_sizes_are_rejected() -> None:
     native, numbers = _native(), np.zeros(4, np.int64)
     block = encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=b"k", value=b"v")])
