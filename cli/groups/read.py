@@ -73,7 +73,7 @@ def _read_groups(
         entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
         replay.take(found, once(entries, copies))
     else:
-        replay.load(found, _blocks(files, found, progress), offsets=offsets)
+        replay.load(found, _blocks(files, found, progress, markers=offsets), offsets=offsets)
 
 
 def _log_entries(entries: Iterable[Any], found: ReplayedGroups) -> Iterator[LogEntry]:
@@ -91,16 +91,19 @@ def _report(problem: LogProblem, found: ReplayedGroups) -> None:
 
 
 def _blocks(
-    files: LogPartitions, found: ReplayedGroups, progress: Callable[[int], None] | None
+    files: LogPartitions, found: ReplayedGroups, progress: Callable[[int], None] | None, *, markers: bool
 ) -> Iterator[tuple[int | None, Iterator["RawBlock"]]]:
-    """Yield each partition with its blocks, and report damage."""
+    """Yield each partition with its blocks, and report damage.
+
+    Only offsets committed in transactions need `markers`.
+    """
     from quorate.codecs.log.raw import read_raw
 
     done = 0
 
     def blocks(partition: PartitionFiles) -> Iterator["RawBlock"]:
         at = done
-        for block in read_raw(partition, skip_corrupt=True):
+        for block in read_raw(partition, skip_corrupt=True, markers=markers):
             for problem in block.problems:
                 _report(problem, found)
             yield block

@@ -160,10 +160,11 @@ def read_raw(
     use_threads: bool = True,
     max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = RAW_BLOCK_BYTES,
+    markers: bool = True,
 ) -> Iterator[RawBlock]:
     """Read the records of a partition block by block, with the rules of `read_log` for damage.
 
-    With `use_threads` the next block is read in advance.
+    With `use_threads` the next block is read in advance. Without `markers` the blocks have none.
     """
     reader = PartitionColumns(
         files,
@@ -173,7 +174,10 @@ def read_raw(
         limit_bytes=max_batch_bytes,
         block_bytes=block_bytes,
     )
-    blocks = (replace(block, topic=files.topic, partition=files.partition) for block in _blocks(reader.found()))
+    blocks = (
+        replace(block, topic=files.topic, partition=files.partition)
+        for block in _blocks(reader.found(), markers=markers)
+    )
     return prefetch(blocks) if use_threads else blocks
 
 
@@ -202,7 +206,7 @@ def _concatenated(parts: list[RawBlock]) -> RawBlock:
     return RawBlock.of(keys, values, offset=offset, timestamp_ms=timestamp_ms, producer_id=producer_id)
 
 
-def _blocks(found: Iterable[FoundRecords]) -> Iterator[RawBlock]:
+def _blocks(found: Iterable[FoundRecords], *, markers: bool) -> Iterator[RawBlock]:
     """Yield blocks with their markers; in `found` the markers of a file block come first."""
     waiting: Batches | None = None
     for part in found:
@@ -211,7 +215,7 @@ def _blocks(found: Iterable[FoundRecords]) -> Iterator[RawBlock]:
                 yield _block(part, waiting)
             elif part.problems:
                 yield _block(part, None)
-            waiting = part.control
+            waiting = part.control if markers else None
             continue
         now = waiting
         if waiting is not None:
