@@ -79,7 +79,7 @@ def assign_offset(
     maximum timestamp, if the batch's own differs. If the timestamp changes, unknown attributes are
     cleared, as in `DefaultRecordBatch.setMaxTimestamp`.
     """
-    buffer = bytearray(data)
+    buffer = bytearray(data[:HEADER_BYTES])
     _OFFSET.pack_into(buffer, 0, base_offset)
     _EPOCH.pack_into(buffer, _EPOCH_AT, leader_epoch)
     (attributes,) = _ATTRIBUTES.unpack_from(data, _ATTRIBUTES_AT)
@@ -91,8 +91,9 @@ def assign_offset(
     if attributes & LOG_APPEND_TIME != timestamp_type or latest_ms != batch_max_ms:
         _ATTRIBUTES.pack_into(buffer, _ATTRIBUTES_AT, attributes & _KNOWN_ATTRIBUTES | timestamp_type)
         _TIME.pack_into(buffer, _MAX_TIMESTAMP_AT, latest_ms)
-        _CRC.pack_into(buffer, _CRC_AT, google_crc32c.value(bytes(buffer[CRC_START:])))
-    return bytes(buffer)
+        crc = google_crc32c.value(bytes(buffer[CRC_START:]))
+        _CRC.pack_into(buffer, _CRC_AT, google_crc32c.extend(crc, data[HEADER_BYTES:]))
+    return b"".join((buffer, memoryview(data)[HEADER_BYTES:]))
 
 
 def recompressed(data: bytes, content: bytes, compression: int, max_timestamp_ms: int) -> bytes:
