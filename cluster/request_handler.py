@@ -14,6 +14,7 @@ from quorate.cluster.frames import API_VERSIONS_KEY, Header
 from quorate.cluster.handlers import HANDLERS, advertised, unsupported
 from quorate.cluster.turns import Work
 from quorate.codecs.api.body import decode_api
+from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
@@ -25,6 +26,8 @@ _LARGE_BYTES = 32 << 10
 _PRODUCE_KEY = 0
 _LARGE_PRODUCE_BYTES = 256 << 10
 """The same for Produce, whose batches are not decoded here; it should rarely wait for it."""
+_MANY = 500
+"""Responses to Produce with more topics or partitions are encoded in the thread."""
 
 BEFORE_LOGIN = frozenset({API_VERSIONS_KEY, 17, 36})
 """ApiVersions, SaslHandshake and SaslAuthenticate, which are allowed before authentication."""
@@ -96,6 +99,8 @@ class RequestHandler:
             fault.happen(self, connection, header, request)
 
     def _decoded_later(self, connection: Connection, header: Header, request: Message) -> None:
+        if isinstance(request, ProduceRequest):
+            header.large = _has_many_partitions(request)
         if self.broker.serving:
             self._decoded(connection, header, request)
             connection.resume()
@@ -165,6 +170,12 @@ class RequestHandler:
             elif response is not None:
                 response = change(response)
         connection.respond(header, header.version, response)
+
+
+def _has_many_partitions(request: ProduceRequest) -> bool:
+    """Return whether the response may take long to encode: it has no batches."""
+    topics = request.topic_data
+    return len(topics) > _MANY or sum(len(topic.partition_data) for topic in topics) > _MANY
 
 
 def _decode(header: Header, frame: bytes) -> Message:

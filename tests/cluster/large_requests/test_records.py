@@ -9,6 +9,7 @@ import google_crc32c
 import pytest
 
 from quorate.cluster import EmbeddedCluster, record_checks
+from quorate.cluster import turns as turns_module
 from quorate.cluster.apis import produce
 from quorate.cluster.log import PartitionLog
 from quorate.codecs import LogError
@@ -73,6 +74,29 @@ def test_a_batch_that_takes_long_to_decompress_is_validated_in_a_thread(
     assert response.responses[0].partition_responses[0].error_code == 0
     assert threads
     assert cluster.call(threading.get_ident) not in threads
+
+
+def test_the_response_to_a_large_batch_is_encoded_in_the_loop(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the request is decoded in the thread: each call of it takes 0.2 ms."""
+    monkeypatch.setattr(turns_module, "_TURN_S", 10)  # else the request takes several turns
+    calls: list[Any] = []
+    turns = cluster.core.turns
+    original = turns.in_thread
+
+    def counting(function: Any, *callbacks: Any) -> None:
+        calls.append(function)
+        original(function, *callbacks)
+
+    monkeypatch.setattr(turns, "in_thread", counting)
+    cluster.call(lambda: cluster.core.create_topic("t", partitions=1))
+    batch = encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=None, value=bytes(300 << 10))])
+    data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
+    with Wire(cluster.core.brokers[1].port) as wire:
+        response = wire.request(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert len(calls) == 1
 
 
 def test_recompressing_a_small_batch_takes_memory_only_for_the_result() -> None:
