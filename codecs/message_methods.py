@@ -7,11 +7,12 @@ never used in a process, and generating the methods of all of them takes 0.5 s. 
 
 import dataclasses
 import inspect
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from quorate.codecs.generate import Source, open_twin
 
-__all__ = ["GeneratedMethods", "generated_init"]
+__all__ = ["GeneratedMethods", "generated_init", "positional"]
 
 C = TypeVar("C")
 
@@ -83,6 +84,24 @@ def generated_init(cls: type[C]) -> type[C]:
     )
     _set(cls, "__init__", source, f"self, *, {parameters}")
     return cls
+
+
+def positional(cls: type[C], *names: str) -> Callable[..., C]:
+    """Return a function that creates an object from the values of these fields, in this order.
+
+    Other fields get their defaults. For what is created for each request: `OffsetCommitValue(…)`
+    with six keywords takes 1.9 µs, this function 0.7 µs.
+    """
+    source = Source()
+    source.names.update(twin=open_twin(cls), cls=cls, new=object.__new__)
+    source.add("o = new(twin)")
+    for f in _fields(cls):
+        if f.name not in names and f.default is dataclasses.MISSING:
+            raise TypeError(f"{cls.__name__} needs {f.name}")
+        source.add(f"o.{f.name} = {f.name if f.name in names else source.bind('default', f.default)}")
+    source.add("o.__class__ = cls", "return o")
+    make: Callable[..., C] = source.method(f"make_{cls.__name__}", ", ".join(names))
+    return make
 
 
 def _generate(cls: type) -> None:

@@ -1,7 +1,11 @@
 """Records in the versions that Kafka writes."""
 
+from collections.abc import Callable
+from functools import cache
+
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.message import CONSUMER_OFFSETS, Message
+from quorate.codecs.message_methods import positional
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
@@ -30,9 +34,19 @@ def tombstone(key: Message) -> CoordinatorRecord:
     return CoordinatorRecord(key=key, value=None, version=None)
 
 
+@cache
+def _makers() -> tuple[Callable[..., Message], Callable[..., Message], Callable[..., CoordinatorRecord]]:
+    """Return functions that create the key, the value and the record of a committed offset."""
+    fields = ("offset", "leader_epoch", "metadata", "commit_timestamp", "expire_timestamp", "topic_id")
+    return (
+        positional(OffsetCommitKey, "group", "topic", "partition"),
+        positional(OffsetCommitValue, *fields),
+        positional(CoordinatorRecord, "key", "value", "version"),
+    )
+
+
 def offset_commit(
     config: CoordinatorConfig,
-    *,
     group: str,
     topic: str,
     partition: int,
@@ -47,17 +61,13 @@ def offset_commit(
 
     Its version is 1 with an expire timestamp, else 4, with the topic id; 3 before Kafka 4.1.
     """
-    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
+    make_key, make_value, make_record = _makers()
     usual = 4 if config.behaviour.topic_ids else 3
-    value = OffsetCommitValue(
-        offset=offset,
-        leader_epoch=leader_epoch,
-        metadata=metadata,
-        commit_timestamp=commit_timestamp_ms,
-        expire_timestamp=expire_timestamp_ms,
-        topic_id=topic_id,
+    return make_record(
+        make_key(group, topic, partition),
+        make_value(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id),
+        1 if expire_timestamp_ms >= 0 else usual,
     )
-    return CoordinatorRecord(key=key, value=value, version=1 if expire_timestamp_ms >= 0 else usual)
 
 
 def empty_classic_group(group: str, now_ms: int) -> CoordinatorRecord:

@@ -35,7 +35,7 @@ def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: Reque
 
 def keep_session(shard: CoordinatorShard, group: CoordinatorGroup, member_id: str, now_ms: int) -> None:
     """Restart the session of a member that commits offsets, unless it waits for its assignment."""
-    if not isinstance(group, LiveGroup) or member_id not in group.members:
-        return
+    if not member_id or not isinstance(group, LiveGroup) or member_id not in group.members:
+        return  # most clients without a member id only commit
     if group.phase in (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE):
         expect_heartbeat(shard, group, group.members[member_id], now_ms)

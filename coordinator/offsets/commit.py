@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 from quorate.codecs import CoordinatorRecord, Uuid
@@ -22,6 +22,8 @@ from quorate.codecs.api.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from quorate.codecs.message import Message
+from quorate.codecs.message_methods import positional
 from quorate.coordinator.classic.heartbeat import keep_session
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
@@ -62,31 +64,45 @@ class _Topic(NamedTuple):
     partitions: Sequence[Any]
 
 
-@dataclass(frozen=True, slots=True)
+_NONE = ErrorCode.NONE  # the attribute of the enum takes 0.4 µs in Python 3.11
+
+
+@dataclass(frozen=True)
 class _Api:
     """The classes of a response, and the first version with topic ids."""
 
-    response: Callable[..., Any]
-    topic: Callable[..., Any]
-    partition: Callable[..., Any]
+    response: type[Message]
+    topic: type[Message]
+    partition: type[Message]
     by_topic_id: int
+
+    @cached_property
+    def makers(self) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+        """Functions that create a response, a topic and a partition in it."""
+        return (
+            positional(self.response, "topics"),
+            positional(self.topic, "name", "topic_id", "partitions"),
+            positional(self.partition, "partition_index", "error_code"),
+        )
 
     def failed(self, topic: Any, code: ErrorCode) -> Any:
         """Return an error for each partition of a request's topic."""
-        parts = [self.partition(partition_index=part.partition_index, error_code=code) for part in topic.partitions]
-        return self.topic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(parts))
+        _, make_topic, make_partition = self.makers
+        parts = tuple(make_partition(part.partition_index, code) for part in topic.partitions)
+        return make_topic(topic.name, topic.topic_id, parts)
 
     def merged(self, unknown: Mapping[Uuid, Any], others: Iterable[Any]) -> Any:
         """Return the response, with unknown topic ids first.
 
         Repeated topics are merged only then, as in Kafka (`OffsetCommitResponse.Builder`).
         """
+        make_response = self.makers[0]
         if not unknown:
-            return self.response(topics=tuple(others))
+            return make_response(tuple(others))
         merged = dict(unknown)
         for topic in others:
             merged[topic.topic_id] = _with(merged.get(topic.topic_id), topic)
-        return self.response(topics=tuple(merged.values()))
+        return make_response(tuple(merged.values()))
 
 
 _COMMIT = _Api(OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition, BY_TOPIC_ID)
@@ -228,28 +244,29 @@ def _committed(
         with_ids = True
         if request.retention_time_ms != -1:
             expires = context.now_ms + request.retention_time_ms
+    _, make_topic, make_partition = api.makers
     for topic in topics:
         partitions = []
         for part in topic.partitions:
             code = _metadata_error(config, part)
-            partitions.append(api.partition(partition_index=part.partition_index, error_code=code))
-            if code == ErrorCode.NONE:
+            partitions.append(make_partition(part.partition_index, code))
+            if code is _NONE:
                 records.append(
                     offset_commit(
                         config,
-                        group=request.group_id,
-                        topic=topic.name,
-                        partition=part.partition_index,
-                        offset=part.committed_offset,
-                        leader_epoch=part.committed_leader_epoch,
-                        metadata=part.committed_metadata or "",
-                        commit_timestamp_ms=context.now_ms,
-                        expire_timestamp_ms=expires,
-                        topic_id=topic.topic_id if with_ids else Uuid.ZERO,
+                        request.group_id,
+                        topic.name,
+                        part.partition_index,
+                        part.committed_offset,
+                        part.committed_leader_epoch,
+                        part.committed_metadata or "",
+                        context.now_ms,
+                        expires,
+                        topic.topic_id if with_ids else Uuid.ZERO,
                     )
                 )
             yield
-        committed.append(api.topic(name=topic.name, topic_id=topic.topic_id, partitions=tuple(partitions)))
+        committed.append(make_topic(topic.name, topic.topic_id, tuple(partitions)))
     return records, committed
 
 
@@ -311,9 +328,9 @@ def _metadata_error(
 ) -> ErrorCode:
     text = part.committed_metadata or ""
     if 2 * len(text) <= config.offset_metadata_max_bytes:
-        return ErrorCode.NONE
+        return _NONE
     units = len(text.encode("utf-16-le", "surrogatepass")) // 2  # Java's chars; at most two for a character
-    return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > config.offset_metadata_max_bytes else ErrorCode.NONE
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if units > config.offset_metadata_max_bytes else _NONE
 
 
 def commit_failed(
