@@ -19,15 +19,23 @@ from xdist.scheduler import LoadScopeScheduling
 
 __all__ = ["Scheduling", "order"]
 
-OWN_CLUSTERS = {
+APART = {
+    "test_beyond_kafka.py",
+    "test_client_assignors.py",
     "test_compose.py",
+    "test_history.py",
     "test_lab.py",
+    "test_metrics.py",
+    "test_node.py",
+    "test_planted_clients.py",
     "test_plugin.py",
     "test_plugin_names.py",
+    "test_rules.py",
     "test_serve_image.py",
     "test_upgrade.py",
+    "test_verify.py",
 }
-"""Files of tests/integration whose tests start their own clusters; the others share two."""
+"""Files of tests/integration whose tests use no shared cluster."""
 SECURE = {"test_faults.py", "test_live_decode.py"}
 """Files whose tests share the secure cluster."""
 FIRST = (
@@ -65,7 +73,7 @@ def group_of(nodeid: str) -> str:
     match file.parts[:2]:
         case ("tests", "pipeline"):
             return "spark"
-        case ("tests", "integration") if file.name not in OWN_CLUSTERS:
+        case ("tests", "integration") if file.name not in APART:
             return "secure cluster" if file.name in SECURE else "shared cluster"
         case ("tests", "test_docs.py"):
             return "pages with Spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone

@@ -16,6 +16,8 @@ from quorate.integration.verify_client.kinds import ClientKind
 from quorate.integration.verify_client.runner import judged_scenario
 from tests.extent import sampled
 
+pytestmark = pytest.mark.without_containers
+
 FOLDER = Path(__file__).with_name("planted")
 TOGETHER = 6
 

@@ -1,5 +1,7 @@
 """Rules of `quorate verify-client` on exchanges that real clients have, written down by hand."""
 
+import pytest
+
 from quorate.codecs.api.broker.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -20,6 +22,8 @@ from quorate.codecs.wire import Uuid
 from quorate.integration.verify_client import RULES
 from quorate.integration.verify_client.exchanges import ClientLink, Exchange
 from quorate.integration.verify_client.rule import Evidence, Findings, ProgramRun
+
+pytestmark = pytest.mark.without_containers
 
 TOPIC_ID = Uuid(b"orders of a shop")
 LEADER, REPLICA = 1, 2
