@@ -36,8 +36,14 @@ APART = {
     "test_verify.py",
 }
 """Files of tests/integration whose tests use no shared cluster."""
-SECURE = {"test_faults.py", "test_live_decode.py"}
-"""Files whose tests share the secure cluster."""
+SECURE = {
+    "test_a_coordinator_whose_disk_is_full",
+    "test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts",
+    "test_only_a_disk_of_a_limited_size_is_filled",
+    "test_tls_and_login_are_those_of_aiokafka",
+    "test_tls_and_login_are_those_of_kafka_python",
+}
+"""Tests on the secure cluster. One worker runs them, so that it starts once."""
 FIRST = (
     "secure cluster",
     "shared cluster",
@@ -74,7 +80,8 @@ def group_of(nodeid: str) -> str:
         case ("tests", "pipeline"):
             return "spark"
         case ("tests", "integration") if file.name not in APART:
-            return "secure cluster" if file.name in SECURE else "shared cluster"
+            test = nodeid.rpartition("::")[2].partition("[")[0]
+            return "secure cluster" if test in SECURE else "shared cluster"
         case ("tests", "test_docs.py"):
             return "pages with Spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone
         case ("tests", "bench"):
@@ -83,7 +90,11 @@ def group_of(nodeid: str) -> str:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Sort the longest groups first."""
+    """Sort the longest groups first, and check that each cluster in containers has one group."""
+    for item in items:
+        if "[docker" in item.nodeid and {"kafka_cluster", "secure_cluster"} & {*getattr(item, "fixturenames", ())}:
+            group = "secure cluster" if "secure_cluster" in item.fixturenames else "shared cluster"
+            assert group_of(item.nodeid) == group, f"{item.nodeid} uses the {group}: change SECURE or APART"
 
     def rank(item: pytest.Item) -> int:
         group = group_of(item.nodeid)
