@@ -7,14 +7,16 @@ crashes within writes.
 from functools import partial
 
 from quorate.simulation import Chaos, check_determinism, simulate
+from tests.extent import portion
 from tests.simulation.helpers.shares import shares
 
 SMALL = partial(shares, records=15)
 
 
 def test_no_acknowledged_record_is_delivered_again_and_none_is_lost() -> None:
-    found = simulate(SMALL, seeds=50, chaos=Chaos().times(2))
-    assert found.faults > 150
+    count = portion(100)
+    found = simulate(SMALL, seeds=count, chaos=Chaos().times(2))
+    assert found.faults > 3 * count
 
 
 def test_acknowledgements_survive_crashes() -> None:
