@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, LogError, MalformedRecord, UnknownRecord, decode_record, encode_record
-from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, control_record, encode_batch
+from quorate.codecs.batches import Batch, BatchProblem, control_record
 from quorate.codecs.batches.v2 import HEADER_BYTES
-from quorate.codecs.batches.writer import assemble_batch, record_bytes
-from quorate.codecs.batches.writer import encode_record as encode_batch_record
+from quorate.codecs.batches.writer import assemble_batch, encode_pair
 from quorate.coordinator.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -184,7 +183,7 @@ class EncodedRecords(list[CoordinatorRecord]):
     def append(self, record: CoordinatorRecord) -> None:
         """Add a record, and encode it."""
         key, value = encode_record(record)
-        self.content += encode_batch_record(BatchRecord(offset=0, timestamp_ms=0, key=key, value=value), len(self))
+        self.content += encode_pair(key, value, len(self))
         super().append(record)
 
 
@@ -203,28 +202,19 @@ def batch_of(
     `base_sequence`: group coordinators write 0, with and without a producer id.
     """
     if isinstance(records, EncodedRecords):
-        return assemble_batch(
-            bytes(records.content),
-            len(records),
-            base_offset=first_offset,
-            timestamp_ms=timestamp_ms,
-            partition_leader_epoch=leader_epoch,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            base_sequence=base_sequence,
-            transactional=producer_id >= 0,
-        )
-    pairs = [encode_record(record) for record in records]
-    return encode_batch(
-        [
-            BatchRecord(offset=first_offset + index, timestamp_ms=timestamp_ms, key=key, value=value)
-            for index, (key, value) in enumerate(pairs)
-        ],
+        content = bytes(records.content)
+    else:
+        content = b"".join([encode_pair(*encode_record(record), index) for index, record in enumerate(records)])
+    return assemble_batch(
+        content,
+        len(records),
+        base_offset=first_offset,
+        timestamp_ms=timestamp_ms,
+        partition_leader_epoch=leader_epoch,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
         transactional=producer_id >= 0,
-        partition_leader_epoch=leader_epoch,
     )
 
 
@@ -237,12 +227,11 @@ def in_batches(records: Sequence[CoordinatorRecord], max_bytes: int) -> Iterator
     begin, size = 0, HEADER_BYTES
     for index, record in enumerate(records):
         key, value = encode_record(record)
-        here = BatchRecord(offset=0, timestamp_ms=0, key=key, value=value)
-        more = record_bytes(here, offset_delta=index - begin)
+        more = len(encode_pair(key, value, index - begin))
         if size + more > max_bytes and index > begin:
             yield records[begin:index]
             begin, size = index, HEADER_BYTES
-            more = record_bytes(here, offset_delta=0)
+            more = len(encode_pair(key, value, 0))
         size += more
     yield records[begin:]
 

@@ -21,7 +21,7 @@ from quorate.cluster.storage.recovery import load
 from quorate.cluster.storage.stores import Descriptors
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.batches import Batch, BatchProblem, BatchRecord, encode_batch, read_batches
-from quorate.codecs.batches.writer import assemble_batch, encode_record
+from quorate.codecs.batches.writer import assemble_batch, encode_pair
 from quorate.codecs.errors import DecodeError
 from quorate.codecs.log.files import segment_path
 from quorate.codecs.message import Message
@@ -65,8 +65,7 @@ class MetadataBatch:
     def add(self, record: Message) -> None:
         """Add a record."""
         if self.encoded is not None:
-            entry = BatchRecord(offset=0, timestamp_ms=0, key=None, value=_encoded(record))
-            self.encoded += encode_record(entry, len(self.records))
+            self.encoded += encode_pair(None, _encoded(record), len(self.records))
         self.records.append(record)
 
     @classmethod

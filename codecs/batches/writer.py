@@ -20,7 +20,13 @@ from quorate.codecs.batches.v2 import (
     TRANSACTIONAL,
 )
 
-__all__ = ["assemble_batch", "encode_batch", "encode_like", "encode_marker", "encode_record", "record_bytes"]
+__all__ = [
+    "assemble_batch",
+    "encode_batch",
+    "encode_like",
+    "encode_marker",
+    "encode_pair",
+]
 
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
@@ -109,12 +115,22 @@ def encode_batch(
     )
 
 
-def encode_record(record: BatchRecord, offset_delta: int) -> bytes:
-    """Encode a record for `assemble_batch`, with the base timestamp of its batch.
+def encode_pair(key: bytes | None, value: bytes | None, offset_delta: int) -> bytes:
+    """Encode a key and a value as a record for `assemble_batch`.
 
-    Raises `ValueError` for values that the format cannot hold.
+    It has no headers, and the base timestamp of its batch. Raises `ValueError` for values that the
+    format cannot hold.
     """
-    return _record(record, offset_delta, 0)
+    body = b"".join(
+        (
+            b"\x00\x00",  # attributes, and the difference to the base timestamp
+            _varint(offset_delta),
+            _NULL if key is None else _varint(len(key)) + key,
+            _NULL if value is None else _varint(len(value)) + value,
+            b"\x00",  # no headers
+        )
+    )
+    return _varint(len(body)) + body
 
 
 def assemble_batch(
@@ -129,7 +145,7 @@ def assemble_batch(
     base_sequence: int = -1,
     transactional: bool = False,
 ) -> bytes:
-    """Assemble a batch of at least one record from the results of `encode_record`.
+    """Assemble a batch of records from the results of `encode_pair`.
 
     Gives the same bytes as `encode_batch`. Every record has the time `timestamp_ms`; offsets begin
     at `base_offset` and have no gaps.
@@ -244,11 +260,6 @@ def _varint(value: int) -> bytes:
 
 _ONE_BYTE = [bytes((value,)) for value in range(0x80)]
 _NULL = b"\x01"
-
-
-def record_bytes(record: BatchRecord, *, offset_delta: int) -> int:
-    """Return the size of a record in a batch of magic 2 with the same base timestamp."""
-    return len(_record(record, offset_delta, 0))
 
 
 def _record(record: BatchRecord, offset_delta: int, timestamp_delta: int) -> bytes:

@@ -33,7 +33,7 @@ TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {
 """Member state → states after one step of reconciliation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)  # not frozen: created per heartbeat, in half the time
 class Situation:
     """Input of reconciliation, in addition to the member.
 

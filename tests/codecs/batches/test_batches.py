@@ -28,7 +28,7 @@ from quorate.codecs.batches import (
     read_batches,
 )
 from quorate.codecs.batches.compression import DecompressionError, TooLargeError, compress, decompress
-from quorate.codecs.batches.writer import assemble_batch, encode_record
+from quorate.codecs.batches.writer import assemble_batch, encode_pair
 from tests.codecs.helpers.batch_strategies import batches
 
 RECORDS = [BatchRecord(offset=10 + n, timestamp_ms=1_000 + n, key=b"k%d" % n, value=b"value" * 20) for n in range(3)]
@@ -119,8 +119,11 @@ def test_sequence_numbers_wrap_to_zero():
 
 
 def test_records_that_are_encoded_one_by_one_give_the_same_batch():
-    records = [BatchRecord(offset=70 + n, timestamp_ms=1_000, key=None, value=b"v" * n) for n in range(300)]
-    encoded = b"".join(encode_record(one, delta) for delta, one in enumerate(records))
+    pairs = [(None if n % 3 else b"k" * n, None if n % 5 == 1 else b"v" * n) for n in range(300)]
+    records = [
+        BatchRecord(offset=70 + n, timestamp_ms=1_000, key=key, value=value) for n, (key, value) in enumerate(pairs)
+    ]
+    encoded = b"".join(encode_pair(key, value, delta) for delta, (key, value) in enumerate(pairs))
     made = assemble_batch(encoded, 300, base_offset=70, timestamp_ms=1_000, partition_leader_epoch=3)
     assert made == encode_batch(records, partition_leader_epoch=3)
 
