@@ -144,14 +144,22 @@ def is_crowded(spreaded: Sequence[int], capacity: int = _DEFAULT) -> bool:
     count = len(spreaded)
     if count <= TREE_FROM:
         return False
-    while True:
+    # If no bucket is crowded although all keys are in a smaller table, it is not in larger ones.
+    safe = max(capacity, hash_map_capacity(count, capacity) // 4)
+    is_safe = not _is_full(spreaded, safe)
+    while not is_safe or capacity < safe:
         # One key more than the threshold, as `put` grows the table after it.
-        buckets = sorted(map((capacity - 1).__and__, spreaded[: capacity * 3 // 4 + 1]))
-        if any(map(eq, buckets, buckets[TREE_FROM:])):
+        if _is_full(spreaded[: capacity * 3 // 4 + 1], capacity):
             return True
         if count <= capacity * 3 // 4:
             return False
         capacity *= 2
+    return False
+
+
+def _is_full(spreaded: Sequence[int], capacity: int) -> bool:
+    buckets = sorted(map((capacity - 1).__and__, spreaded))
+    return any(map(eq, buckets, buckets[TREE_FROM:]))
 
 
 def may_be_crowded(hashes: Collection[int], first: int) -> bool:

@@ -150,7 +150,7 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
 
     def topics_changed(self, appeared: Collection[str], vanished: Collection[str]) -> None:
         """Update `index` with topics that the group begins or ceases to subscribe to."""
-        if self.index is None:
+        if self.index is None or not (appeared or vanished):
             return
         self.index.unsubscribe(vanished, self.group_id)
         self.index.subscribe(appeared, self.group_id)

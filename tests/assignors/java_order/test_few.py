@@ -1,13 +1,15 @@
 """The orders of few keys are those of the maps step by step."""
 
+from collections import Counter
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_set, copied_set_capacity
-from quorate.assignors.java_order.few import few_in_order, few_numbers_in_order, few_strings_in_order
+from quorate.assignors.java_order.few import few_in_order, few_numbers_in_order, few_strings_in_order, is_crowded
 from quorate.codecs import Uuid
 
 TOGETHER = ["".join(parts) for parts in product(["Aa", "BB"], repeat=5)]
@@ -59,3 +61,14 @@ def test_equal_hashes_make_a_small_table_grow(equal: int, others: int) -> None:
         for key in keys:
             made.put(key, None)
         assert list(few_strings_in_order(keys)) == list(made)
+
+
+@given(st.integers(0, 1 << 32), st.sampled_from([7, 63, 1 << 20]), st.sampled_from([1, 8, 64]), capacities)
+def test_crowded_tables_are_found_at_every_size(seed: int, most: int, step: int, capacity: int) -> None:
+    rng = Random(seed)
+    spreaded = [rng.randrange(most) * step for _ in range(rng.randrange(120))]
+    is_full, size = len(spreaded) > 8, capacity
+    while is_full and max(Counter(one & size - 1 for one in spreaded[: size * 3 // 4 + 1]).values(), default=0) <= 8:
+        is_full = len(spreaded) > size * 3 // 4
+        size *= 2
+    assert is_crowded(spreaded, capacity) == is_full
