@@ -44,7 +44,8 @@ _NAMES = {"uncompressed": _NONE}
 """Names of compressions in configs, if they differ."""
 _FEW = 64
 """Up to so many records are decoded faster one by one than as columns."""
-_PLACES = Struct("=5q")  # position, end, count, base offset, base timestamp
+_INT64 = Struct("=q")
+_ZERO = _INT64.pack(0)
 _MOST_IN_C = 10_000
 """In C, up to so many records are read, into lists."""
 _SMALLEST_RECORD = 7
@@ -215,7 +216,8 @@ def _read_in_c(body: bytes, position: int, end: int, count: int) -> _Records | N
     if native is None or not 0 < count <= min(_MOST_IN_C, (end - position) // _SMALLEST_RECORD):
         return None
     facts, nulls, unusual = bytearray(48 * count), bytearray(2 * count), bytearray(1)
-    native.batch_records(body, _PLACES.pack(position, end, count, 0, 0), facts, nulls, unusual)
+    batch = _INT64.pack(position), _INT64.pack(end), _INT64.pack(count), _ZERO, _ZERO
+    native.batch_records(body, *batch, facts, nulls, unusual)
     if unusual[0]:
         return None
     numbers = memoryview(facts).cast("q")
