@@ -249,7 +249,7 @@ def test_a_batch_inside_a_torn_record_is_not_taken_for_a_batch_of_the_log(tmp_pa
             raw = encode_batch(
                 [BatchRecord(offset=1, timestamp_ms=0, key=b"k", value=inner.encode("latin-1") + bytes(9))]
             )
-            patched.setattr("quorate.coordinator.log.encode_batch", lambda *_, **__: raw)
+            patched.setattr("quorate.coordinator.log.assemble_batch", lambda *_, **__: raw)
             checksums = log.folder / CHECKSUMS
             acknowledged = checksums.read_bytes()
             log.append([commit(1)], timestamp_ms=NOW)
