@@ -57,6 +57,8 @@ def read_tags(fields: type[M], tags: Tags, *, strict: bool = True) -> M:
     """
     own = {field.tag for field in fields.spec.fields}
     section = _Section(unknown_tags=tuple(tag for tag in tags if tag.tag in own))
+    if not section.unknown_tags:
+        return fields()
     try:
         found, _ = decode_exactly(fields.spec, 0, encode_message(section, 0), 0, fields.spec.name)
     except DecodeError:
