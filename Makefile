@@ -43,7 +43,7 @@ demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in o
 test: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
 	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
-test-full: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests without samples: five times the examples, all clients on real brokers, and tests marked long (some hours)
+test-full: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
 	$(PYTEST) --hypothesis-profile full --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
 test-quick: .venv/.dev java $(SPARK_CLASSES) browser ## Run all tests except those with brokers in containers

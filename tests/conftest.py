@@ -15,7 +15,7 @@ from hypothesis import settings
 
 pytest_plugins = ["pytester", "tests.long", "tests.reruns"]  # tests of our plugin run pytest in other projects
 
-FULL, USUAL = 100, 20
+FULL, USUAL = 100, 30
 """Examples of a property without `max_examples` of its own (tests/extent.py)."""
 
 CI = os.environ.get("CI", "").lower() == "true"

@@ -1,6 +1,6 @@
 """How many examples of properties and seeds of random histories a test run tries.
 
-`make test` tries a fifth, `make test-full` and `make bench-diff` all (`--hypothesis-profile
+`make test` tries three tenths, `make test-full` and `make bench-diff` all (`--hypothesis-profile
 full`); the latter also tries other seeds.
 """
 
