@@ -8,7 +8,7 @@ from quorate.cli.errors import show_error
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.log.model import LogProblem
 
-__all__ = ["byte_progress", "show_damage"]
+__all__ = ["byte_progress", "show_damage", "show_missing"]
 
 _NEXT_BATCH = "use --skip-corrupt to continue with the next batch"
 _REMEDIES = {
@@ -31,6 +31,12 @@ def show_damage(problem: LogProblem, *, skipped: bool = False) -> None:
     `skipped`: the command always continues after damage, also within a file.
     """
     show_error(str(problem), _remedy(problem, skipped=skipped))
+
+
+def show_missing(reason: ProblemReason, text: str) -> None:
+    """Print a damaged batch or file that is missing from a result of Spark, which has its text."""
+    remedy = _REMEDIES_WITHOUT_RECORDS.get(reason, "the result may lack its records; batches that are whole were read")
+    show_error(text, remedy)
 
 
 def _remedy(problem: LogProblem, *, skipped: bool) -> str:

@@ -1,6 +1,6 @@
 """Read a piece of a segment into Arrow batches of the pipeline's schema."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -39,7 +39,10 @@ future release of Kafka may have written all of them.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Parameters that all tasks of a query share."""
+    """Parameters that all tasks of a query share.
+
+    `on_damage` is called for each problem that lost records, except in mode DROPMALFORMED.
+    """
 
     rows: Rows
     wanted: RecordBounds
@@ -48,6 +51,7 @@ class Reading:
     include_raw: bool = False
     fail_on_data_loss: bool = True
     push_down: PushDown | None = None
+    on_damage: Callable[[LogProblem], None] | None = None
 
 
 def wanted_by(options: Options) -> RecordBounds:
@@ -189,6 +193,9 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading
                 if is_damage(problem):
                     raise LogError(f"{problem}; mode PERMISSIVE returns damage as rows with `error`", problem)
         if reading.mode != "DROPMALFORMED":
+            if reading.on_damage is not None:
+                for problem in filter(is_damage, found.problems):
+                    reading.on_damage(problem)
             yield rows.of_problems(found.problems, piece.topic, piece.partition)
     if found.control is not None and wanted.control:
         control = _bounded(reader.columns.control_columns(found.control), piece, wanted)

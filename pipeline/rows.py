@@ -24,6 +24,7 @@ from quorate.pipeline.schema import (
     CONTROL,
     ERROR,
     GROUP_FIELDS,
+    IN_FILE,
     INT,
     LATEST_MS,
     LONG,
@@ -86,7 +87,7 @@ class Rows:
             [
                 {
                     "reason": str(one.reason),
-                    "where": "file",
+                    "where": IN_FILE,
                     "position": one.position,
                     "field": None,
                     "detail": str(one),

@@ -59,6 +59,9 @@ ERROR = pa.struct(
 position, the field, and the details.
 """
 
+IN_FILE = "file"
+"""`where` of the row for a damaged batch or file."""
+
 COMMON: pa.Schema = pa.schema(
     {
         "topic": TEXT,

@@ -20,13 +20,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.types import ArrayType, MapType, StructType
 
+from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.errors import InputError
+from quorate.codecs.log.model import HARMLESS
 from quorate.pipeline.files import find_files
 from quorate.pipeline.options import FORMAT, parse_options
+from quorate.pipeline.schema import CONTROL, IN_FILE
 from quorate.pipeline.source import register
 from quorate.pipeline.tables import form_of
 
-__all__ = ["check_source", "in_one_line", "read_rows", "read_spark_table", "started", "write"]
+__all__ = ["check_source", "damage_of", "in_one_line", "read_rows", "read_spark_table", "started", "write"]
 
 SMALL_BYTES = 64 << 20
 """Size of files up to which compiling queries takes longer than interpreting them."""
@@ -166,6 +169,23 @@ def read_rows(spark: SparkSession, input_format: str, sources: Sequence[str], op
     for more in found[1:]:
         whole = whole.unionByName(more)
     return whole
+
+
+def damage_of(
+    spark: SparkSession, input_format: str, sources: Sequence[str], options: Mapping[str, str]
+) -> list[tuple[ProblemReason, str]]:
+    """Read the sources once more, and return what is damaged in their files, each once.
+
+    Only batches are checked, no records are decoded, as Spark counts no rows that a job leaves out.
+    """
+    if input_format == FORMAT:
+        options = dict(options) | {"types": CONTROL, "columns": "error"}
+    rows = read_rows(spark, input_format, sources, options)
+    if "error" not in rows.columns:
+        return []
+    found = rows.where(F.col("error.where") == IN_FILE).select("error.reason", "error.detail").distinct()
+    damage = [(ProblemReason(row["reason"]), row["detail"]) for row in found.sort("detail").collect()]
+    return [(reason, text) for reason, text in damage if reason not in HARMLESS]
 
 
 def read_spark_table(spark: SparkSession, path: str) -> DataFrame:

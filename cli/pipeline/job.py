@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import click
+
 from quorate.cli.connection import check_one_source
 from quorate.cli.errors import UserError, note
 from quorate.cli.pipeline.engine import check_tables, errors_in_one_line, local_rows
@@ -41,6 +43,7 @@ class Job:
 
             self.engine = local
         else:
+            self._given = given
             self._start_spark(sources, given)
 
     def _start_spark(self, sources: Sequence[str], given: Mapping[str, str]) -> None:
@@ -93,6 +96,21 @@ class Job:
         for name, place in places.items():
             note(f"{name}: {place}")
 
+    def show_damage(self) -> bool:
+        """Print damage of the logs, whose records the result lacks; return whether there is any."""
+        from quorate.cli.reporting import show_damage, show_missing
+
+        if self.is_local:
+            for problem in self.rows.damage:
+                show_damage(problem, skipped=True)
+            return bool(self.rows.damage)
+        from quorate.pipeline.session import damage_of
+
+        damage = damage_of(self.spark, self.options["input_format"], self.options["sources"], self._given)
+        for reason, text in damage:
+            show_missing(reason, text)
+        return bool(damage)
+
     def _sorted(self, table: Any, order: Sequence[str]) -> Any:
         if not order:
             return table
@@ -111,6 +129,13 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def run_job(options: Mapping[str, Any], run: Callable[[Job], None]) -> None:
-    """Run a job, on Spark or in this process; report errors in one line."""
+    """Run a job, on Spark or in this process; report errors in one line.
+
+    Ends with status 1 if damaged parts of the logs are missing from the result.
+    """
     with errors_in_one_line():
-        run(Job(options))
+        job = Job(options)
+        run(job)
+        damaged = job.show_damage()
+    if damaged:
+        click.get_current_context().exit(1)

@@ -11,7 +11,7 @@ from quorate.codecs.batches.model import ControlRecord, ProblemReason, Timestamp
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level", "is_damage"]
+__all__ = ["HARMLESS", "IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level", "is_damage"]
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
@@ -66,7 +66,7 @@ class LogProblem:
         return f"{place}: {self.detail}"
 
 
-_HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
+HARMLESS = (ProblemReason.TORN_TAIL, ProblemReason.OFFSET_ORDER)
 """A torn tail is normal while a broker is writing, and offsets out of order lose no records."""
 
 _FINAL = (ProblemReason.UNREADABLE, ProblemReason.NOT_A_LOG, ProblemReason.CUT_OFF)
@@ -77,7 +77,7 @@ def is_damage(problem: LogProblem, *, skip_corrupt: bool = False) -> bool:
     """Whether records were lost. With `skip_corrupt`, batches that were skipped do not count."""
     if skip_corrupt:
         return problem.rest_lost or problem.reason in _FINAL
-    return problem.reason not in _HARMLESS
+    return problem.reason not in HARMLESS
 
 
 class LogError(QuorateError, ValueError):

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quorate.codecs.errors import InputError
+from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import RecordType
 from quorate.codecs.records import CoordinatorRecord
 from quorate.pipeline.files import find_files, has_copies, plan
@@ -32,12 +33,19 @@ class LocalRows:
     """The rows of logs in files, or of a running cluster.
 
     `options`: those of the Spark source by name, such as `path` or `kafka.bootstrap.servers`.
-    Nothing is read until a job or `table` needs it. Raises `OptionError`.
+    Nothing is read until a job or `table` needs it. `damage` has the damaged batches and files that
+    were read so far, whose records are missing from all results. Raises `OptionError`.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.options: Options = parse_options(options)
+        self._damage: dict[LogProblem, None] = {}
         self.schema: pa.Schema = arrow_schema(self.options.topic, self.options.types, self.options.columns)
+
+    @property
+    def damage(self) -> tuple[LogProblem, ...]:
+        """Damage that was found so far, each once; empty in mode DROPMALFORMED."""
+        return tuple(self._damage)
 
     def size_bytes(self) -> int:
         """Return the size of the logs; for a cluster, an estimate from their offsets.
@@ -77,10 +85,13 @@ class LocalRows:
             found = ranges_of(self.options, cluster)
         return [one for one in found if self.options.wants(one.partition)]
 
+    def _note(self, problem: LogProblem) -> None:
+        self._damage[problem] = None
+
     def _batches(self, options: Options) -> Iterator[Iterator[pa.RecordBatch]]:
         """Yield the batches of each log."""
         wanted = wanted_by(options)
-        reading = reading_of(options, wanted)
+        reading = replace(reading_of(options, wanted), on_damage=self._note)
         if options.kafka:
             for one in self._ranges():
                 yield read_ranges([one], options, reading)

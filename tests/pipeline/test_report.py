@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from quorate.pipeline.jobs.columns import PUSHDOWN
 from quorate.pipeline.jobs.locality_rows import LOCALITY
 from quorate.pipeline.jobs.rebalance_rows import REBALANCES
 from quorate.pipeline.jobs.state_rows import MEMBER, OFFSET, STATE
+from quorate.pipeline.local import read
 from quorate.pipeline.report import page
 from quorate.pipeline.report_charts import human, kind_of, seconds_text
 from quorate.pipeline.report_data import Facts, LagSeries, thinned
@@ -212,6 +214,49 @@ def test_the_local_engine_needs_neither_pyspark_nor_java(tmp_path: Path, inputs:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
     assert 'class="matrix"' in (tmp_path / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of two partitions: one has a batch with a wrong byte, the other ends inside a batch."""
+    folder = tmp_path_factory.mktemp("damaged")
+    for number in (1, 2):
+        name = f"__consumer_offsets-{number}"
+        shutil.copytree(UPGRADE / name, folder / name)
+        (segment,) = (folder / name).glob("*.log")
+        data = bytearray(segment.read_bytes())
+        if number == 1:
+            second = 12 + int.from_bytes(data[8:12])
+            data[second + 61] ^= 0xFF  # the first byte after the header of the second batch
+        segment.write_bytes(data if number == 1 else data[:-5])
+    return folder
+
+
+@pytest.mark.parametrize(("engine", "source"), [("local", "log"), ("spark", "log"), ("spark", "rows")])
+def test_damage_is_reported_once_and_ends_with_status_1(
+    request: pytest.FixtureRequest, damaged: Path, tmp_path: Path, engine: str, source: str
+) -> None:
+    run = request.getfixturevalue("run" if engine == "local" else "run_in_spark")
+    command: list[object] = ["--engine", engine]
+    if source == "log":
+        command.append(damaged)
+    else:
+        pq.write_table(read(damaged).table(), tmp_path / "rows.parquet")
+        command += [tmp_path / "rows.parquet", "--from", "parquet"]
+    place = f"error: {damaged}/__consumer_offsets-1/00000000000000000000.log, position "
+    report = ["report", "--output", tmp_path / "report.html"]
+    for job in (["state", "--json"], *([report] if engine == "local" else [])):  # which reads the log more than once
+        status, out, err = run(*job, *command)
+        lines = [line for line in err.splitlines() if not line.startswith("report: ")]
+        assert (status, len(lines)) == (1, 2), err
+        assert lines[0].startswith(place)
+        assert "CRC" in lines[0]
+        assert "the result may lack" in lines[1]
+        assert job[0] == "report" or len(json.loads(out)) > 2
+    if engine == "local":
+        found = run("state", *command, "--option", "mode=DROPMALFORMED", "--json")
+        assert (found[0], found[2]) == (0, "")
+        assert run("state", *command, "--option", "partitions=2")[0] == 0, "a torn tail is not damage"
 
 
 @pytest.mark.parametrize("engine", ["auto", "spark"])
