@@ -20,6 +20,7 @@ __all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of", "segm
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 # Files of the cleaner and of deletion end with .log.cleaned, .log.swap and .log.deleted.
 _SEGMENT_FILE = re.compile(r"\d{1,20}\.log")
+_COMPRESSED_FILE = re.compile(r"(?P<segment>\d{1,20}\.log)\.(bz2|gz|lz4|xz|zip|zst)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,10 @@ class PartitionFiles:
         detail = f"the {what} cannot be read: {error.strerror or error}"
         return self._problem(segment, 0, segment.size_bytes, ProblemReason.UNREADABLE, detail, None)
 
+    def unusable(self, path: Path, detail: str) -> LogProblem:
+        """Return the problem of something that is not a file of batches, but stands for one."""
+        return self._problem(Segment(path, 0), 0, 0, ProblemReason.UNREADABLE, detail, None)
+
     def _problem(
         self,
         segment: Segment,
@@ -120,7 +125,7 @@ def find_partitions(
         segments = segments_in(path)
         if segments:
             _check_folder(path, topic)
-            return [_one_partition(path.absolute(), segments, topic, partition)]
+            return [_with_unusable(_one_partition(path.absolute(), segments, topic, partition), path)]
         wanted = [topic] if topic is not None else list(topics or RECORD_TYPES)
         return _in_log_directory(path, wanted, partition)
     if path.exists():
@@ -207,11 +212,31 @@ def _in_log_directory(path: Path, topics: Collection[str], partition: int | None
 def _in_folder(topic: str, number: int, folder: Path) -> PartitionFiles:
     """Return one partition of several; an unreadable folder is a problem, not an error."""
     try:
-        return PartitionFiles(topic, number, _sized(segments_in(folder)))
+        return _with_unusable(PartitionFiles(topic, number, _sized(segments_in(folder))), folder)
     except OSError as error:
         nothing = PartitionFiles(topic, number, ())
         place = Path(error.filename) if error.filename else folder
         return replace(nothing, problems=(nothing.unreadable(Segment(place, 0), error),))
+
+
+def _with_unusable(files: PartitionFiles, folder: Path) -> PartitionFiles:
+    """Add a problem for each segment that is compressed, a folder, or a link to nothing."""
+    names = {segment.path.name for segment in files.segments}
+    problems = []
+    for path in sorted(folder.iterdir()):
+        compressed = _COMPRESSED_FILE.fullmatch(path.name)
+        if compressed and compressed["segment"] not in names:
+            detail = "the file is compressed; decompress it first"
+        elif path.name in names or not _SEGMENT_FILE.fullmatch(path.name):
+            continue
+        elif path.is_dir():
+            detail = "a folder has the name of a segment"
+        elif path.is_symlink():
+            detail = f"is a link to {path.readlink()}, which does not exist"
+        else:
+            continue  # deleted since the folder was listed, or a pipe
+        problems.append(files.unusable(path, detail))
+    return replace(files, problems=tuple(problems)) if problems else files
 
 
 def _looks_like_a_broker(folder: Path) -> bool:

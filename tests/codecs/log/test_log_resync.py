@@ -216,3 +216,27 @@ def test_a_folder_that_cannot_be_read_does_not_stop_the_others(tmp_path, monkeyp
     assert (first.offset, last.offset) == (0, 2)
     assert (problem.reason, problem.path, problem.partition) == (ProblemReason.UNREADABLE, closed, 1)
     assert problem.detail == "the folder cannot be read: Permission denied"
+
+
+@pytest.mark.parametrize("kind", ["compressed", "folder", "link"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_what_stands_for_a_segment_and_is_none_is_a_problem(tmp_path, kind, inside):
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.mkdir()
+    (folder / "00000000000000000000.log").write_bytes(batch(0))
+    (folder / "00000000000000000000.log.gz").write_bytes(b"a copy")
+    path = folder / "00000000000000000007.log"
+    match kind:
+        case "compressed":
+            path = path.with_name(path.name + ".gz")
+            path.write_bytes(gzip.compress(batch(7)))
+            detail = "the file is compressed; decompress it first"
+        case "folder":
+            path.mkdir()
+            detail = "a folder has the name of a segment"
+        case "link":
+            path.symlink_to("nowhere")
+            detail = "is a link to nowhere, which does not exist"
+    problem, entry = read_log(folder if inside else tmp_path)
+    assert (problem.reason, problem.path, problem.detail) == (ProblemReason.UNREADABLE, path, detail)
+    assert entry.offset == 0
