@@ -3,12 +3,13 @@
 This module has options and output; `quorate.watch` has the observer and the page.
 """
 
+import logging
 import os
 import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -129,6 +130,7 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
     stop = threading.Event()
     with ExitStack() as stack:
         stack.enter_context(_terminated(stop))
+        stack.enter_context(_log_on_stderr())
         observer = stack.enter_context(_observer(options))
         if options["http"] is not None:
             url = stack.enter_context(_serving(observer, options))
@@ -136,6 +138,27 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
         _until_done(observer, stop, is_live=servers is not None, is_serving=options["http"] is not None)
         if servers is None and observer.status().errors:
             ctx.exit(1)
+
+
+class _Notes(logging.Handler):
+    """Prints log messages as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(self.format(record))
+
+
+@contextmanager
+def _log_on_stderr() -> Iterator[None]:
+    """Show what the observer logs: each problem when it begins, and when it is over."""
+    logger, handler = logging.getLogger("quorate.watch"), _Notes()
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 @contextmanager
@@ -251,15 +274,9 @@ def _token(path: str | None) -> str | None:
 
 
 def _until_done(observer: "Observer", stop: threading.Event, *, is_live: bool, is_serving: bool) -> None:
-    """Show problems until the signal, or until files are read and no page is served."""
-    known: Sequence[str] = ()
+    """Wait for the signal, or until files are read and no page is served."""
     is_read = False
     while not stop.wait(_TURN_S):
-        now = observer.problems()
-        for sentence in now:
-            if sentence not in known:
-                note(sentence)
-        known = now
         if not is_read and observer.is_caught_up:
             is_read = True
             status = observer.status()

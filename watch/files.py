@@ -93,7 +93,7 @@ class FilesThread:
         for block in read_raw(files, skip_corrupt=True, block_bytes=BLOCK_BYTES):
             for problem in block.problems:
                 if is_damage(problem, skip_corrupt=False):
-                    self._problems.set(str(problem.path), f"skipped: {problem}")
+                    self._problems.set(f"{problem.path} {problem.position}", f"skipped: {problem}")
             self._collector.take(block)
             taken += len(block)
             if len(block):
