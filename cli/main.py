@@ -33,7 +33,7 @@ COMMANDS = {
     "cluster": "Run a Kafka cluster with racks until you remove it.",
     "verify": "Compare a broker with real brokers of Apache Kafka.",
     "verify-client": "Run a client in any language in scenarios, and judge its requests.",
-    "pipeline": "Analyse months of logs with Spark: group states, rebalances, lags, racks.",
+    "pipeline": "Analyse months of logs, here or with Spark: group states, rebalances, lags, racks.",
     "records": "List the record types, or the fields of one.",
     "demo": "Show racks, rebalances and an upgrade in a few seconds.",
 }

@@ -49,6 +49,9 @@ def find_files(options: Options) -> list[PartitionFiles]:
                 found[place] = files
     if not found:
         raise LogError(f"{', '.join(options.paths)}: has none of the requested partitions (option partitions)")
+    if not any(files.segments or files.problems for files in found.values()):
+        names = ", ".join(f"{topic}-{number}" for topic, number, _ in list(found)[:10])
+        raise LogError(f"{', '.join(options.paths)}: has no segments; it has {names} without segments")
     return [found[place] for place in sorted(found, key=lambda one: (one[0], -1 if one[1] is None else one[1], one[2]))]
 
 

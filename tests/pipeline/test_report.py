@@ -259,6 +259,11 @@ def test_damage_is_reported_once_and_ends_with_status_1(
         assert run("state", *command, "--option", "partitions=2")[0] == 0, "a torn tail is not damage"
 
 
+def test_a_log_without_segments_is_an_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "__consumer_offsets-3").mkdir()
+    check_error(run("state", tmp_path), f"{tmp_path}: has no segments; it has __consumer_offsets-3 without segments")
+
+
 @pytest.mark.parametrize("engine", ["auto", "spark"])
 @pytest.mark.parametrize(
     ("arguments", "message"),
