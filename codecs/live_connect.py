@@ -192,14 +192,14 @@ def client_log() -> "Iterator[deque[str]]":
 def explain_error(error: Exception) -> str:
     """Return the message of an exception without its class name, which kafka-python prepends.
 
-    If the message is only a topic name, as for many errors of brokers, Kafka's name of the error
-    is put before it.
+    If the message is only the name of a topic or the id of a broker, Kafka's name of the error, or
+    that of its class, is put before it.
     """
     name = type(error).__name__
     text = str(error).rpartition(f"{name}: ")[2].strip()
-    code = getattr(error, "message", None)
-    if error.args and isinstance(code, str) and text and " " not in text:
-        return f"{code} ({text})"
+    if error.args and text and " " not in text:
+        code = getattr(error, "message", None)
+        return f"{code if isinstance(code, str) else name} ({text})"
     return text or name
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaTimeoutError, NodeNotReadyError, TopicAuthorizationFailedError
 
 from quorate.codecs.live import LiveError, read_live
-from quorate.codecs.live_connect import likely_reason
+from quorate.codecs.live_connect import explain_error, likely_reason
 from tests.broker.broker import Broker
 from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
@@ -124,6 +125,19 @@ def test_failure_is_reported_once_and_not_in_the_clients_log(capfd):
     """kafka-python logs a warning per attempt, which is printed if logging is not configured."""
     failure("nowhere.invalid:9092")
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (NodeNotReadyError(1), "NodeNotReadyError (1)"),
+        (TopicAuthorizationFailedError("orders"), "TOPIC_AUTHORIZATION_FAILED (orders)"),
+        (KafkaTimeoutError("not within a second"), "not within a second"),
+        (KafkaTimeoutError(), "KafkaTimeoutError"),
+    ],
+)
+def test_an_error_without_a_sentence_is_named(error, text):
+    assert explain_error(error) == text
 
 
 @with_broker
