@@ -1,10 +1,10 @@
 """`Access`: the permissions of the client that sent a request."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from quorate.cluster.authorizer import ANONYMOUS, CLUSTER_NAME, Authorizer, Operation, ResourceType
 from quorate.cluster.turns import Work
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.results import RequestContext
 
 __all__ = ["Access", "AccessContext"]

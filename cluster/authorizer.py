@@ -7,11 +7,12 @@ resource, `allow.everyone.if.no.acl.found` decides. The permissions that each AP
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Self
 
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.config import ConfigError
 
 __all__ = [

@@ -6,10 +6,10 @@ No other module in `cluster/` compares releases. Configs, APIs and features of r
 tables.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["BrokerBehaviour"]

@@ -1,7 +1,7 @@
 """Configs of brokers, by release, quorate's own, and topics' configs that default to them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.behaviour import BrokerBehaviour
@@ -15,6 +15,7 @@ from quorate.codecs.configs import (
     broker_config_key,
     config_keys,
 )
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import RELEASES, KafkaVersion
 from quorate.coordinator.config import (
     ASSIGNORS,

@@ -8,10 +8,10 @@ process, first completes those in progress.
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from quorate.cluster.turns import Work
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["Changes"]
 

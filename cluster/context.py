@@ -1,10 +1,9 @@
 """`Context`: the request context with the client's connection."""
 
-from dataclasses import dataclass
-
 from quorate.cluster.access import AccessContext
 from quorate.cluster.authorizer import ANONYMOUS
 from quorate.cluster.connection import Connection
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["Context"]
 

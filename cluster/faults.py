@@ -7,7 +7,7 @@ With `recording`, requests are kept for tests to inspect.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from random import Random
 from typing import Any, NamedTuple, Protocol
@@ -20,6 +20,7 @@ from quorate.cluster.frames import Header
 from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import LOG_OVERHEAD
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 
 __all__ = [

@@ -4,7 +4,7 @@ Later requests and responses contain only what changed.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.cluster.changes import Changes
 from quorate.cluster.topics import TopicState
@@ -13,6 +13,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["INITIAL_EPOCH", "FetchSession", "FetchSessions", "Key", "next_epoch"]
 

@@ -4,13 +4,13 @@ A frame is an int32 size, a header and a body. The header's version depends on t
 version.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 
 from quorate.codecs.api.broker import APIS
 from quorate.codecs.api.declare import Api
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.generate import read_uvarint
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 
 __all__ = ["FrameError", "Header", "framed", "read_header"]

@@ -8,7 +8,6 @@ which librdkafka requires (KAFKA-18659), but rejected below version 3.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -143,6 +142,7 @@ from quorate.codecs.api.broker.api_versions import ApiVersion, FinalizedFeatureK
 from quorate.codecs.api.declare import Api
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.lookup import api_of
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.codecs.releases import KafkaVersion, features_of, last_versions
 from quorate.coordinator.share_state.requests import OPERATIONS

@@ -12,7 +12,6 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +19,7 @@ from typing import Self
 from quorate.cluster.admin import AdminOperations
 from quorate.cluster.errors import ClusterError
 from quorate.codecs import CONSUMER_OFFSETS
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["TEST_PROPERTIES", "BrokerInfo", "Cluster", "racks_of_brokers"]
 

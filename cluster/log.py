@@ -10,7 +10,6 @@ few offsets.
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorate.cluster.batch_validation import assign_offset, check_batch
@@ -22,6 +21,7 @@ from quorate.cluster.storage.segment import BatchFacts, LogSegment, StoredBatch
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.writer import encode_marker
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:

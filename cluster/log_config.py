@@ -1,9 +1,9 @@
 """A topic's configs that its partitions' logs use, as numbers."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from quorate.cluster.broker_configs import BrokerConfigs
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["NEVER", "LogConfig"]
 

@@ -7,11 +7,12 @@ write, or when a log is loaded, so a failed write changes nothing.
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.cluster.storage.files import AbortedTransaction, ProducerEntry
 from quorate.cluster.storage.segment import BatchFacts
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.log import AppendError
 
 __all__ = ["KnownBatch", "Producer", "Producers"]

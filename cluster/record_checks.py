@@ -6,7 +6,7 @@ the log.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from struct import Struct
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ from quorate.codecs.batches.v2 import (
     skip_record,
 )
 from quorate.codecs.extension import extension
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.log import AppendError
 
 if TYPE_CHECKING:

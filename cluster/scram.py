@@ -7,9 +7,11 @@ log, without passwords, and take precedence.
 import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["ITERATIONS", "MECHANISMS", "Credential", "ScramCredentials"]
 

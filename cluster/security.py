@@ -7,13 +7,14 @@ import hmac
 import secrets
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.scram import ScramCredentials
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pathlib import Path

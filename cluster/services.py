@@ -2,7 +2,6 @@
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 from uuid import UUID
 
@@ -11,6 +10,7 @@ from quorate.cluster.clock import Clock
 from quorate.cluster.controller.state import ClusterState
 from quorate.cluster.turns import Turns
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.printable import brief
 
 __all__ = ["Reports", "Services"]

@@ -6,7 +6,6 @@ metrics are not decoded.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import google_crc32c
@@ -17,6 +16,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.compression import decompress
 from quorate.codecs.configs import elements
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:

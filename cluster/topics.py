@@ -1,11 +1,12 @@
 """State of topics and partitions: ids, replicas, leaders and logs."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.cluster.log import PartitionLog
 from quorate.codecs import CONSUMER_OFFSETS, Uuid
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import SHARE_GROUP_STATE, TRANSACTION_STATE
 
 __all__ = [

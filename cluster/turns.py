@@ -10,11 +10,12 @@ import gc
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from time import perf_counter, thread_time
 from typing import Any, TypeVar
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = [
     "ThreadCall",

@@ -106,7 +106,7 @@ def record_codec(record: type, topic: str, types: Mapping[int, RecordType]) -> "
             raise KeyError(version)
         return program(spec, version, spec.is_flexible(version))
 
-    type_ids = {found.key.cls: type_id for type_id, found in types.items()}
+    type_ids = {found.messages[0]: type_id for type_id, found in types.items()}
     codec: RecordCodec = _native.RecordCodec(record, topic, Inexact, find, type_ids)
     return codec
 

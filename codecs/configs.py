@@ -7,13 +7,13 @@ configs have an effect in quorate, and which values exclude each other, is not k
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from functools import cache
-from importlib.resources import files
 from math import isfinite
+from pkgutil import get_data
 from typing import Any
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = [
@@ -213,19 +213,17 @@ def config_keys(resource: int, version: KafkaVersion) -> Mapping[str, ConfigKey]
     for of, name, type_, update, default, valid, synonyms, internal, since, until in _rows():
         if of != _NAMES.get(resource) or (internal and resource == ConfigResourceType.TOPIC):
             continue
-        if (since and version < KafkaVersion.parse(since)) or (until and version >= KafkaVersion.parse(until)):
+        if (since and version < _release(since)) or (until and version >= _release(until)):
             continue
-        kind = ConfigType[type_.upper()]
+        kind = _TYPES[type_]
         found[name] = ConfigKey(
             name=name,
             type=kind,
             default=None if default == r"\N" else default,
-            update_mode=UpdateMode(update) if update else None,
-            synonyms=tuple(
-                (each, int(times or 1)) for each, _, times in (one.partition("*") for one in synonyms.split())
-            ),
+            update_mode=_UPDATE_MODES.get(update),
+            synonyms=_synonyms(synonyms) if synonyms else (),
             internal=bool(internal),
-            **_validity(kind, valid),
+            **(_validity(kind, valid) if valid else {}),
         )
     return found
 
@@ -246,8 +244,12 @@ def broker_config_key(version: KafkaVersion, name: str) -> ConfigKey:
 
 @cache
 def _rows() -> tuple[list[str], ...]:
-    text = files("quorate.codecs").joinpath("configs.tsv").read_text("utf-8")
+    text = (get_data("quorate.codecs", "configs.tsv") or b"").decode()
     return tuple([line.split("\t") for line in text.splitlines() if not line.startswith("#")][1:])
+
+
+def _synonyms(text: str) -> tuple[tuple[str, int], ...]:
+    return tuple((each, int(times or 1)) for each, _, times in (one.partition("*") for one in text.split()))
 
 
 def _validity(kind: ConfigType, valid: str) -> dict[str, Any]:
@@ -288,6 +290,9 @@ def _whole(text: str, bits: int) -> int:
 
 
 _BITS = {ConfigType.SHORT: 16, ConfigType.INT: 32, ConfigType.LONG: 64}
+_TYPES = {one.name.lower(): one for one in ConfigType}
+_UPDATE_MODES = {one.value: one for one in UpdateMode}
+_release = cache(KafkaVersion.parse)
 _NAMES: Mapping[int, str] = {one: one.name.lower().replace("_", "-") for one in ConfigResourceType}
 """Resource type → its name in the first column of the table."""
 _LISTENER_PREFIX = "listener.name."

@@ -6,13 +6,14 @@ Group coordinators treat these bytes as opaque, so they may also be of another p
 Streams) or damaged.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TypeAlias, TypeVar, cast
 
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.codecs.messages.classic_group import GroupMetadataValue, MemberMetadata
 from quorate.codecs.messages.consumer_group import ClassicProtocol, ConsumerGroupMemberMetadataValue

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from functools import cache
 
 from quorate.codecs.accelerator import program
-from quorate.codecs.generate import UUIDS, Inexact, Source, open_twin, shortest_uvarint_rest, uvarint_rest
+from quorate.codecs.generate import UUIDS, Inexact, shortest_uvarint_rest, uvarint_rest
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
+from quorate.codecs.source import Source, open_twin
 from quorate.codecs.wire import (
     ArrayType,
     BytesType,

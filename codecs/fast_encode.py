@@ -13,8 +13,9 @@ from typing import Any
 from quorate.codecs.accelerator import program
 from quorate.codecs.errors import EncodeError
 from quorate.codecs.exact import encode_exactly
-from quorate.codecs.generate import Inexact, Source, merge_tags, tag_section, uvarint
+from quorate.codecs.generate import Inexact, merge_tags, tag_section, uvarint
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
+from quorate.codecs.source import Source
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
 __all__ = [

@@ -1,6 +1,4 @@
-"""Shared parts of generated decoders and encoders: source code, varints, objects to fill."""
-
-from typing import Any
+"""Shared parts of generated decoders and encoders: uuids, varints, tagged fields."""
 
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.wire import TaggedField, Uuid
@@ -8,9 +6,7 @@ from quorate.codecs.wire import TaggedField, Uuid
 __all__ = [
     "UUIDS",
     "Inexact",
-    "Source",
     "merge_tags",
-    "open_twin",
     "read_uvarint",
     "shortest_uvarint_rest",
     "tag_section",
@@ -41,24 +37,6 @@ class _Uuids(dict[bytes, Uuid]):
 
 
 UUIDS = _Uuids()
-
-
-_TWINS: dict[type, Any] = {}
-
-
-def open_twin(cls: type) -> Any:
-    """Return a class with the slots of `cls` whose instances are writable.
-
-    They become instances of `cls` by assigning `__class__`, which is done for speed only. With
-    setters of the slots instead, reading a segment record by record (`read_log`) takes 11 to 26 %
-    more CPU, and loading commits of new keys (`load_state`) 15 to 20 %
-    (`python bench/coordinator_load.py`, three paired rounds, 2026-11).
-    """
-    if cls not in _TWINS:
-        own = tuple(cls.__dict__["__slots__"])
-        writable = {"__slots__": own, "__setattr__": object.__setattr__, "__delattr__": object.__delattr__}
-        _TWINS[cls] = type("_" + cls.__name__, cls.__bases__, writable)
-    return _TWINS[cls]
 
 
 def read_uvarint(data: bytes, position: int) -> tuple[int, int]:
@@ -144,40 +122,3 @@ def tag_section(fields: list[tuple[int, bytes]]) -> bytes:
 
 
 _ONE_BYTE = [bytes([n]) for n in range(0x80)]
-
-
-class Source:
-    """The source code of a function to generate, with the objects that it refers to."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        self.names: dict[str, Any] = {}
-        self.depth = 1
-        self._count = 0
-
-    def add(self, *lines: str) -> None:
-        """Append statements at the current depth."""
-        self.lines += ["    " * self.depth + line for line in lines]
-
-    def fresh(self, prefix: str) -> str:
-        """Return an unused name."""
-        self._count += 1
-        return f"{prefix}{self._count}"
-
-    def bind(self, prefix: str, thing: Any) -> str:
-        """Return a name for `thing` in the generated code."""
-        name = self.fresh(prefix)
-        self.names[name] = thing
-        return name
-
-    def function(self, name: str, arguments: str) -> Any:
-        """Compile the function and return it."""
-        # Helpers are bound as default arguments: a local is looked up faster than a global.
-        return self.method(name, f"{arguments}, {', '.join(f'{n}={n}' for n in self.names)}")
-
-    def method(self, name: str, arguments: str) -> Any:
-        """Do the same as `function`, for a function that has no other arguments."""
-        text = f"def {name}({arguments}):\n" + "\n".join(self.lines) + "\n"
-        namespace = dict(self.names)
-        exec(compile(text, f"<quorate {name}>", "exec"), namespace)
-        return namespace[name]

@@ -447,7 +447,7 @@ def record_key_layout(topic: str = CONSUMER_OFFSETS) -> Construct:
     Parsing raises `ValueError` for an unknown type.
     """
     types = RECORD_TYPES[topic]
-    ids = {record_type.key.cls: type_id for type_id, record_type in types.items()}
+    ids = {record_type.messages[0]: type_id for type_id, record_type in types.items()}
 
     def choose(type_id: int) -> Construct:
         if type_id not in types:

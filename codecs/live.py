@@ -8,10 +8,10 @@ options are passed through unchanged.
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from quorate.codecs.batches.model import TimestampType
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
 from quorate.codecs.live_topic import RETRY_S, offsets_of, retriable_errors, topic_partitions
 from quorate.codecs.log.model import IsolationLevel, LogEntry, check_isolation_level

@@ -15,9 +15,9 @@ module knows nothing about bytes.
 """
 
 import dataclasses
+import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -31,6 +31,7 @@ from typing import (
     get_origin,
 )
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message_methods import GeneratedMethods
 from quorate.codecs.wire import ArrayType, StructType, TaggedField, Uuid, UuidType, WireType, default_of
 
@@ -72,6 +73,30 @@ class _Derived:
         return cls.__dict__[self.name]
 
 
+class _MessageType(type):
+    """Creates the class of a message: fields become slots, and `declared_fields` keeps defaults."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> "_MessageType":
+        if "__slots__" not in namespace:
+            names = _annotations(namespace)
+            namespace["declared_fields"] = {name: namespace.pop(name) for name in names if name in namespace}
+            # The slot of `unknown_tags` is in the base class. Only its default is added, so that
+            # messages can be created without it.
+            namespace["__annotations__"] = {**names, "unknown_tags": tuple[TaggedField, ...]}
+            namespace["__slots__"] = tuple(names)
+        return super().__new__(cls, name, bases, namespace)
+
+
+def _annotations(namespace: dict[str, Any]) -> dict[str, Any]:
+    if sys.version_info >= (3, 14):  # they are computed by a function (PEP 749)
+        from annotationlib import Format, call_annotate_function, get_annotate_from_class_namespace
+
+        annotate = get_annotate_from_class_namespace(namespace)
+        return {} if annotate is None else call_annotate_function(annotate, Format.VALUE)
+    found: dict[str, Any] = namespace.get("__annotations__", {})
+    return found
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def _declared(cls: type[C]) -> type[C]:
     """Make `unknown_tags` a field of every message for type checkers."""
@@ -79,10 +104,12 @@ def _declared(cls: type[C]) -> type[C]:
 
 
 @_declared
-class Message(GeneratedMethods):
+class Message(GeneratedMethods, metaclass=_MessageType):
     """A Kafka message or a struct inside one: immutable, and compared by value."""
 
     __slots__ = ("unknown_tags",)
+    declared_fields: ClassVar[dict[str, Any]]
+    """Fields with a default, or with what `field` or `tagged` returned."""
     declaration: ClassVar["_Declaration"]
     key_facts: ClassVar["_KeyFacts"]
     """Of keys only."""
@@ -158,24 +185,30 @@ class MessageSpec:
 class RecordType:
     """A record type of a coordinator topic: the int16 that its keys start with, and its messages.
 
-    `since` is the first Kafka release that writes it. `written` is the value version that Kafka 4.4
-    writes, `None` if it no longer writes it.
+    `messages` are the classes of the key and the value. `since` is the first Kafka release that
+    writes it. `written` is the value version that Kafka 4.4 writes, `None` if it no longer writes
+    it.
     """
 
     topic: str
     type_id: int
     name: str
-    key: MessageSpec
-    value: MessageSpec
+    messages: tuple[type[Message], type[Message]]
+    versions: range
+    """The value versions that can be decoded."""
     since: str
     written: int | None
     note: str
 
     @property
-    def versions(self) -> range:
-        """The value versions that can be decoded."""
-        assert self.value.versions is not None
-        return self.value.versions
+    def key(self) -> MessageSpec:
+        """The declaration of the key."""
+        return self.messages[0].spec
+
+    @property
+    def value(self) -> MessageSpec:
+        """The declaration of the value."""
+        return self.messages[1].spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +240,7 @@ def field(
 ) -> Any:
     """Declare a field of the versions `since` to `until`, both inclusive.
 
+    `default`: the class of a struct means a struct of defaults, which is created when needed.
     `ignorable`: a version without the field drops its value; otherwise encoding a value other than
     the default raises. `nullable_since`: the first version in which a field annotated with `| None`
     may be null.
@@ -252,6 +286,7 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
     elif not isinstance(declared, _Declared):
         declared = _Declared(0, None, None, declared, False, None)
     until = last_version if declared.until is None else declared.until
+    explicit = declared.default
     return FieldSpec(
         name=name,
         json_name=_camel(name),
@@ -259,7 +294,7 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
         nullable=nullable,
         versions=range(declared.since, until + 1),
         tag=declared.tag,
-        default=default_of(wire) if declared.default is _MISSING else declared.default,
+        default=default_of(wire) if explicit is _MISSING or isinstance(explicit, type) else explicit,
         ignorable=declared.ignorable,
         release=declared.release,
         nullable_since=declared.nullable_since,
@@ -269,12 +304,8 @@ def _field_spec(name: str, annotation: Any, declared: Any, last_version: int) ->
 
 @dataclass(frozen=True, slots=True)
 class _Declaration:
-    """The class that a decorator received, and the arguments of the decorator.
+    """The arguments of the decorator. `check`: called with the spec when it is derived."""
 
-    `check`: called with the spec when it is derived.
-    """
-
-    cls: type
     versions: range | None
     flexible_since: int | None
     check: "Callable[[MessageSpec], None] | None"
@@ -286,26 +317,17 @@ def declare(
     flexible_since: int | None,
     check: "Callable[[MessageSpec], None] | None" = None,
 ) -> type[M]:
-    """Turn an annotated class into an immutable, slotted, keyword-only dataclass with a spec."""
-    names = cls.__annotations__
-    namespace = {k: v for k, v in cls.__dict__.items() if k not in ("__dict__", "__weakref__") and k not in names}
-    # The slot of `unknown_tags` is in the base class. Only its default is added, so messages can be
-    # created without it.
-    namespace["__annotations__"] = {**names, "unknown_tags": tuple[TaggedField, ...]}
-    namespace["__slots__"] = tuple(names)
-    namespace["declaration"] = _Declaration(cls, versions, flexible_since, check)
-    return cast(type[M], type(cls.__name__, (Message,), namespace))
+    """Add what the spec of a message class will be derived from; return the class."""
+    cls.declaration = _Declaration(versions, flexible_since, check)
+    return cls
 
 
 def _derive(cls: type[Message]) -> None:
     """Set the attributes of a message class that are derived from its declaration."""
-    declared = cls.declaration
-    given = declared.cls.__dict__
+    declared, given, hints = cls.declaration, cls.declared_fields, cls.__annotations__
     last = declared.versions[-1] if declared.versions is not None else _ANY_VERSION
-    fields = tuple(
-        _field_spec(name, hint, given.get(name, _MISSING), last) for name, hint in declared.cls.__annotations__.items()
-    )
-    namespace: dict[str, Any] = {"__annotations__": cls.__annotations__, "__doc__": cls.__name__, "unknown_tags": ()}
+    fields = tuple(_field_spec(name, hints[name], given.get(name, _MISSING), last) for name in cls.__slots__)
+    namespace: dict[str, Any] = {"__annotations__": hints, "__doc__": cls.__name__, "unknown_tags": ()}
     for spec in fields:
         explicit = given.get(spec.name, _MISSING)
         if explicit is not _MISSING and not (isinstance(explicit, _Declared) and explicit.default is _MISSING):
@@ -372,8 +394,8 @@ def value(
             topic=facts.topic,
             type_id=facts.type_id,
             name=cls.__name__.removesuffix("Value"),
-            key=key.spec,
-            value=built.spec,
+            messages=(key, built),
+            versions=versions,
             since=facts.since,
             written=versions[-1] if written == -1 else written,
             note=facts.note,

@@ -10,7 +10,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quorate.codecs.generate import Source, open_twin
+from quorate.codecs.lazy_dataclass import compiled_eq, compiled_hash, compiled_init, make_frozen
+from quorate.codecs.source import Source, open_twin
 
 __all__ = ["GeneratedMethods", "generated_init", "positional"]
 
@@ -41,33 +42,21 @@ class GeneratedMethods:
     __signature__ = _Signature()
 
     def __init__(self, **values: Any) -> None:
-        _generate(type(self))
+        generated_init(type(self))
         self.__init__(**values)  # type: ignore[misc]  # another one now
 
     def __eq__(self, other: object) -> bool:
-        _generate(type(self))
+        cls: Any = type(self)
+        cls.__eq__ = compiled_eq(cls)
         return self.__eq__(other)
 
     def __hash__(self) -> int:
-        _generate(type(self))
+        cls: Any = type(self)
+        cls.__hash__ = compiled_hash(cls)
         return self.__hash__()
 
-    def __setattr__(self, name: str, _: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
 
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __getstate__(self) -> list[Any]:
-        return [getattr(self, f.name) for f in _fields(type(self))]
-
-    def __setstate__(self, state: list[Any]) -> None:
-        for f, value in zip(_fields(type(self)), state, strict=True):
-            object.__setattr__(self, f.name, value)
-
-
-def _fields(cls: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(cls)
+make_frozen(GeneratedMethods, pickled=True)
 
 
 def generated_init(cls: type[C]) -> type[C]:
@@ -75,14 +64,16 @@ def generated_init(cls: type[C]) -> type[C]:
 
     It fills the object as an instance of its writable twin (`open_twin`).
     """
-    source = Source()
-    source.names.update(twin=open_twin(cls), cls=cls, assign=object.__dict__["__class__"].__set__)
-    source.add("assign(self, twin)", *(f"self.{f.name} = {f.name}" for f in _fields(cls)), "self.__class__ = cls")
-    parameters = ", ".join(
-        f.name if f.default is dataclasses.MISSING else f"{f.name}={source.bind('default', f.default)}"
-        for f in _fields(cls)
+    written: Any = cls
+    written.__init__ = compiled_init(
+        cls,
+        frozen=False,
+        before=("__assign(self, __twin)",),
+        after=("self.__class__ = __cls",),
+        __assign=object.__dict__["__class__"].__set__,
+        __twin=open_twin(cls),
+        __cls=cls,
     )
-    _set(cls, "__init__", source, f"self, *, {parameters}")
     return cls
 
 
@@ -95,28 +86,11 @@ def positional(cls: type[C], *names: str) -> Callable[..., C]:
     source = Source()
     source.names.update(twin=open_twin(cls), cls=cls, new=object.__new__)
     source.add("o = new(twin)")
-    for f in _fields(cls):
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(cls)  # type: ignore[arg-type]
+    for f in fields:
         if f.name not in names and f.default is dataclasses.MISSING:
             raise TypeError(f"{cls.__name__} needs {f.name}")
         source.add(f"o.{f.name} = {f.name if f.name in names else source.bind('default', f.default)}")
     source.add("o.__class__ = cls", "return o")
     make: Callable[..., C] = source.method(f"make_{cls.__name__}", ", ".join(names))
     return make
-
-
-def _generate(cls: type) -> None:
-    """Give a message class its methods."""
-    names = [f.name for f in _fields(cls)]
-    equal, hashed = Source(), Source()
-    mine, others = ("".join(f"{each}.{name}, " for name in names) for each in ("self", "other"))
-    equal.add("if other.__class__ is not self.__class__: return NotImplemented", f"return ({mine}) == ({others})")
-    hashed.add(f"return hash(({mine}))")
-    _set(cls, "__eq__", equal, "self, other")
-    _set(cls, "__hash__", hashed, "self")
-    generated_init(cls)
-
-
-def _set(cls: type, name: str, source: Source, arguments: str) -> None:
-    function = source.method(name, arguments)
-    function.__qualname__ = f"{cls.__qualname__}.{name}"
-    setattr(cls, name, function)

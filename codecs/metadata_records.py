@@ -6,7 +6,6 @@ bytes.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +14,7 @@ from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message
 from quorate.codecs.generate import Inexact, read_uvarint
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message, field, message, struct, tagged
 from quorate.codecs.wire import Array, Bool, Bytes, Float64, Int8, Int16, Int32, Int64, String, UInt16, Uuid
 

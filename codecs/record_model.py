@@ -3,11 +3,12 @@
 Knows nothing about decoding and encoding.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.fast_encode import encode_message
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import CONSUMER_OFFSETS, Message, RecordType
 from quorate.codecs.message_methods import generated_init
 from quorate.codecs.messages import RECORD_TYPES
@@ -161,10 +162,10 @@ def as_kafka_reads(record: object) -> CoordinatorRecord | None:
 
 
 _TYPE_OF_KEY: Final = {
-    record_type.key.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
+    record_type.messages[0]: record_type for types in RECORD_TYPES.values() for record_type in types.values()
 }
 _TYPE_OF_VALUE: Final = {
-    record_type.value.cls: record_type for types in RECORD_TYPES.values() for record_type in types.values()
+    record_type.messages[1]: record_type for types in RECORD_TYPES.values() for record_type in types.values()
 }
 
 

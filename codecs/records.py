@@ -13,7 +13,6 @@ from quorate.codecs.errors import DecodeError, Reason
 from quorate.codecs.exact import decode_exactly
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message
-from quorate.codecs.generate import open_twin
 from quorate.codecs.message import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, Message, MessageSpec
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.record_encode import RECORD_CODECS, encode_record
@@ -25,6 +24,7 @@ from quorate.codecs.record_model import (
     as_kafka_reads,
     record_type_of,
 )
+from quorate.codecs.source import open_twin
 
 __all__ = [
     "CONSUMER_OFFSETS",

@@ -12,9 +12,10 @@ here from 4.0 on.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final, Self
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["NAMES", "RELEASES", "Features", "KafkaVersion", "features_of", "last_versions"]
 

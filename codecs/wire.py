@@ -9,8 +9,9 @@ lengths and tagged fields. This module knows names and sizes, not how to encode 
 import base64
 import binascii
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from quorate.codecs.message import MessageSpec

@@ -8,10 +8,10 @@ of 4.4.0, 4.3.1, 4.2.1, 4.1.2 and 4.0.2. For other releases, the release of a ch
 Kafka's issues and code.
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Self
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["Behaviour", "since"]

@@ -12,10 +12,10 @@ from quorate.codecs.columnar.assemble import numbers_of
 from quorate.codecs.columnar.column import Fixed, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
-from quorate.codecs.generate import open_twin
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
+from quorate.codecs.source import open_twin
 from quorate.coordinator.state.offsets import CommittedOffset
 
 __all__ = ["CommitColumns", "commit_columns", "partitions_of", "stored_of", "topic_names"]

@@ -1,13 +1,14 @@
 """The coordinator's configs, by Kafka's names, with the defaults of Kafka 4.3."""
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Self
 
 from quorate.assignors.errors import AssignorError
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, as_text, config_keys, elements
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.metadata_hash import HashAlgorithm

@@ -4,12 +4,13 @@ Images are immutable; each change creates a new one.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Self, overload
 
 from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from quorate.assignors.topology import Racks, Topology

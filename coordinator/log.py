@@ -5,13 +5,14 @@ CoordinatorRuntime).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, LogError, MalformedRecord, UnknownRecord, decode_record, encode_record
 from quorate.codecs.batches import Batch, BatchProblem, control_record
 from quorate.codecs.batches.v2 import HEADER_BYTES
 from quorate.codecs.batches.writer import assemble_batch, encode_pair
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ append fails, nothing is replayed, so no record is rolled back, and the client g
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage

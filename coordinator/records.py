@@ -14,7 +14,7 @@ from quorate.coordinator.config import CoordinatorConfig
 __all__ = ["empty_classic_group", "offset_commit", "tombstone", "written"]
 
 _WRITTEN: dict[type[Message], int | None] = {
-    kind.key.cls: kind.written for kind in RECORD_TYPES[CONSUMER_OFFSETS].values()
+    kind.messages[0]: kind.written for kind in RECORD_TYPES[CONSUMER_OFFSETS].values()
 }
 
 

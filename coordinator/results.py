@@ -1,10 +1,11 @@
 """What a handler returns: records to write, and a response that is complete or pending."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from quorate.codecs import CoordinatorRecord
+from quorate.codecs.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from quorate.codecs.api.broker.create_topics import CreatableTopic

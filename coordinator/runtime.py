@@ -8,10 +8,10 @@ and runs long work. `PartitionRuntime` runs one shard. (Kafka: coordinator-commo
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from quorate.codecs import LogError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.log import CoordinatorLog

@@ -3,8 +3,9 @@
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from quorate.coordinator.results import Result

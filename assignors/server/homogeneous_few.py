@@ -6,12 +6,12 @@ coordinator from its own group.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import copied_set_capacity, hash_map_capacity, table_size
 from quorate.assignors.java_order.few import changed_numbers_in_order, few_numbers_in_order, may_be_crowded
 from quorate.assignors.topic_lists import TopicLists
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
 __all__ = ["LEFT_OVER", "STABLE_SINCE", "FewMembers", "Read", "assign_few"]

@@ -1,8 +1,10 @@
 """Input and output of task assignors, as the group coordinator of Kafka passes them (KIP-1071)."""
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Self
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = [
     "MemberTasks",

@@ -10,7 +10,7 @@ request.
 """
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from quorate.codecs.api.broker.fetch import (
     PartitionData,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ offsets' partition to the transaction (KIP-890).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.cluster.apis import Context
@@ -26,6 +26,7 @@ from quorate.codecs.api.offset_commit import OffsetCommitResponsePartition, Offs
 from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestTopic, OffsetFetchRequestTopics
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitResponsePartition, TxnOffsetCommitResponseTopic
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import Pending

@@ -6,7 +6,7 @@ waits for new ones. v2 has acquire modes (KIP-1206) and renews acquisition locks
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ from quorate.cluster.share.store import ShareError, ShareOutcome
 from quorate.codecs.api.broker import ShareFetchRequest, ShareFetchResponse
 from quorate.codecs.api.broker.share_fetch import AcquiredRecords, PartitionData, ShareFetchableTopicResponse
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.results import Pending
 
 if TYPE_CHECKING:

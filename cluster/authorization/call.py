@@ -1,7 +1,7 @@
 """`Call`: a request with the client's permissions, which rules check."""
 
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -14,6 +14,7 @@ from quorate.cluster.error_responses import failed_response
 from quorate.cluster.turns import ThreadCall, Work, split
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 

@@ -1,7 +1,7 @@
 """`ClusterState`: the metadata of a cluster, which only replayed records change."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from quorate.cluster.authorizer import Acl, Acls, Operation, PatternType, Permission, ResourceType
@@ -11,6 +11,7 @@ from quorate.cluster.scram import Credential
 from quorate.cluster.topics import INTERNAL, NO_LEADER, PartitionState, TopicState
 from quorate.codecs import Uuid
 from quorate.codecs.configs import ConfigResourceType
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.metadata_records import (
     AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,

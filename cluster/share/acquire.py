@@ -6,7 +6,6 @@ acquired first.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorate.cluster.share.fetched import FetchedBatch, FetchedRecords
@@ -18,6 +17,7 @@ from quorate.cluster.share.in_flight import (
     InFlightState,
 )
 from quorate.cluster.share.partition import SharePartition, SharePartitionStatus
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["BATCH_OPTIMIZED", "RECORD_LIMIT", "Acquired", "Acquisition", "acquire", "throttle_limit"]
 

@@ -1,11 +1,11 @@
 """Batches that were read for a share fetch: their offsets, and which of them were aborted."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from quorate.codecs.batches.control import ABORT, control_record
 from quorate.codecs.batches.v2 import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL, read_record
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["FetchedBatch", "FetchedRecords"]
 

@@ -1,7 +1,7 @@
 """`SharePartitions`: the share-partitions that one broker leads, and their sessions (KIP-932)."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from quorate.codecs.api.read_share_group_state import PartitionData as ReadParti
 from quorate.codecs.api.read_share_group_state import ReadShareGroupStateRequest, ReadStateData
 from quorate.codecs.api.write_share_group_state import PartitionData as WritePartition
 from quorate.codecs.api.write_share_group_state import WriteShareGroupStateRequest, WriteStateData
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 from quorate.coordinator.share_state.persister import Persister

@@ -9,7 +9,6 @@ The module is longer than others, because all operations must agree on the same 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import NamedTuple
@@ -42,6 +41,7 @@ from quorate.cluster.share.store import (
     stored_error,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 

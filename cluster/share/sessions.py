@@ -5,11 +5,12 @@ each request.
 """
 
 from collections.abc import Container, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.cluster.share.store import ShareError
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "SessionPartition", "ShareSession", "ShareSessions"]
 

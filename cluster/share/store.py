@@ -1,11 +1,11 @@
 """What a share-partition needs of others: configs, the store of its state, dead letter queues."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 

@@ -11,11 +11,12 @@ describes the other segments. Each line ends with its own CRC. Kafka's tools ign
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import google_crc32c
 
 from quorate.cluster.storage.files import BadFileError
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["CHECKSUMS", "Checksums", "SegmentSum", "decode_checksums", "encode_checksums", "end_line"]
 

@@ -6,7 +6,6 @@ Closed segments before the first open transaction are compacted, unless they are
 """
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from quorate.cluster.log import PartitionLog
@@ -14,6 +13,7 @@ from quorate.cluster.log_config import NEVER
 from quorate.cluster.storage.segment import BatchFacts, LogSegment
 from quorate.cluster.storage.stores import FileStore, MemoryStore
 from quorate.codecs.batches import Batch, BatchProblem, read_batches
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.compaction import BatchWork, Cleaning
 from quorate.codecs.log.model import LogError
 

@@ -6,7 +6,6 @@ in Kafka's jars), CheckpointFile, PartitionMetadataFile and PropertiesUtils.
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
 from struct import Struct, error, unpack_from
 
@@ -14,6 +13,7 @@ import google_crc32c
 
 from quorate.codecs import Uuid
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = [
     "AbortedTransaction",

@@ -1,9 +1,10 @@
 """Results of inspecting a partition's folder at a start: segments, and losses of data."""
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, field
 from pathlib import Path
 
 from quorate.cluster.storage.checksums import Checksums, SegmentSum
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["FolderFindings", "FoundSegment", "Loss", "Place"]
 

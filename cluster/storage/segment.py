@@ -7,11 +7,11 @@ a few batch headers are read.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 from quorate.cluster.storage.stores import Store
 from quorate.codecs.batches.v2 import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["BatchFacts", "LogSegment", "StoredBatch"]
 

@@ -4,10 +4,10 @@ A crash may have cut a change short, or the metadata is incomplete.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from quorate.cluster.storage.log_files import topic_id_of
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.files import partition_of
 
 __all__ = ["Stray", "strays"]

@@ -41,8 +41,8 @@ class Member(Message):
     client_host: String = ""
     subscribed_topic_names: Array[String] = ()
     subscribed_topic_regex: String | None = None
-    assignment: Assignment = Assignment()
-    target_assignment: Assignment = Assignment()
+    assignment: Assignment = field(default=Assignment)
+    target_assignment: Assignment = field(default=Assignment)
     member_type: Int8 = field(since=1, default=-1, ignorable=True)
 
 

@@ -5,7 +5,7 @@ are the KIP's, with the racks of partitions (KIP-881).
 """
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import Message, struct
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bytes, Int8, Int16, Int32, String, Uuid
 
 
@@ -48,7 +48,7 @@ class PreparedMember(Message):
     instance_id: String | None = None
     rack_id: String | None = None
     subscribed_topic_ids: Array[Uuid] = ()
-    assignor: PreparedAssignor = PreparedAssignor()
+    assignor: PreparedAssignor = field(default=PreparedAssignor)
     topic_partitions: Array[PreparedTopicPartitions] = ()
 
 

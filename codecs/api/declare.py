@@ -11,10 +11,10 @@ Every field has a default, as in Kafka's generated classes.
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar, dataclass_transform
 
 from quorate.codecs.fast_encode import span
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message, MessageSpec, declare, field, tagged
 from quorate.codecs.wire import ArrayType, StructType
 

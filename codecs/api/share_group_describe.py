@@ -1,7 +1,7 @@
 """ShareGroupDescribe v1 (KIP-932). v0 was in Kafka 4.0 only, as early access."""
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import Message, struct
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bool, Int16, Int32, String, Uuid
 
 
@@ -39,7 +39,7 @@ class Member(Message):
     client_id: String = ""
     client_host: String = ""
     subscribed_topic_names: Array[String] = ()
-    assignment: Assignment = Assignment()
+    assignment: Assignment = field(default=Assignment)
 
 
 @struct

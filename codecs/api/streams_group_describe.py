@@ -64,8 +64,8 @@ class Member(Message):
     client_tags: Array[KeyValue] = ()
     task_offsets: Array[TaskOffset] = ()
     task_end_offsets: Array[TaskOffset] = ()
-    assignment: Assignment = Assignment()
-    target_assignment: Assignment = Assignment()
+    assignment: Assignment = field(default=Assignment)
+    target_assignment: Assignment = field(default=Assignment)
     is_classic: Bool = False
 
 

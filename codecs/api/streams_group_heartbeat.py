@@ -137,7 +137,7 @@ class TopicPartition(Message):
 class EndpointToPartitions(Message):
     """The partitions that can be queried at an endpoint."""
 
-    user_endpoint: Endpoint = Endpoint()
+    user_endpoint: Endpoint = field(default=Endpoint)
     active_partitions: Array[TopicPartition] = ()
     standby_partitions: Array[TopicPartition] = ()
 

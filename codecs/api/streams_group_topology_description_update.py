@@ -1,7 +1,7 @@
 """StreamsGroupTopologyDescriptionUpdate v0 (KIP-1331)."""
 
 from quorate.codecs.api.declare import request, response
-from quorate.codecs.message import Message, struct
+from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int8, Int16, Int32, String
 
 
@@ -29,8 +29,8 @@ class TopologyDescriptionSubtopology(Message):
 class TopologyDescriptionGlobalStore(Message):
     """A global state store: its source node, and the processor that fills it."""
 
-    source: TopologyDescriptionNode = TopologyDescriptionNode()
-    processor: TopologyDescriptionNode = TopologyDescriptionNode()
+    source: TopologyDescriptionNode = field(default=TopologyDescriptionNode)
+    processor: TopologyDescriptionNode = field(default=TopologyDescriptionNode)
 
 
 @struct
@@ -48,7 +48,7 @@ class StreamsGroupTopologyDescriptionUpdateRequest(Message):
     group_id: String = ""
     member_id: String = ""
     topology_epoch: Int32 = 0
-    topology_description: TopologyDescription = TopologyDescription()
+    topology_description: TopologyDescription = field(default=TopologyDescription)
 
 
 @response(StreamsGroupTopologyDescriptionUpdateRequest)

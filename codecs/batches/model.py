@@ -3,8 +3,9 @@
 This module does not know how they are read or written, nor what keys and values mean.
 """
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = [
     "COMPRESSIONS",

@@ -5,7 +5,7 @@
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import BinaryIO
 
 from quorate.codecs.batches import legacy, v2
@@ -20,6 +20,7 @@ from quorate.codecs.batches.model import (
     TimestampType,
     sequence_at,
 )
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["Batch", "check", "header_at", "payload", "problem_of", "read_batches"]
 

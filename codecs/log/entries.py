@@ -31,11 +31,11 @@ from quorate.codecs.batches.v2 import (
     long_sum,
     read_record,
 )
-from quorate.codecs.generate import open_twin
 from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.log.transactions import Transactions, scan
 from quorate.codecs.records import decode_record
+from quorate.codecs.source import open_twin
 
 __all__ = ["PartitionReader", "Selection"]
 

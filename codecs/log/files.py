@@ -6,11 +6,12 @@ Knows how Kafka names folders and files, and nothing about their content.
 import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path, PurePath
 
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES

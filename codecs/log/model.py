@@ -3,12 +3,12 @@
 Knows nothing about files or sockets.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from quorate.codecs.batches.model import ControlRecord, ProblemReason, TimestampType
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 
 __all__ = ["HARMLESS", "IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level", "is_damage"]

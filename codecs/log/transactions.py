@@ -8,7 +8,7 @@ file the markers have the same information. The index is filled by `scan` (batch
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import google_crc32c
 
@@ -27,6 +27,7 @@ from quorate.codecs.batches.v2 import (
     compression_of,
     records,
 )
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["TransactionIndex", "Transactions", "commits", "scan"]
 

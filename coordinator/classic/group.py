@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs.api import JoinGroupResponse, SyncGroupResponse
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol, JoinGroupResponseMember
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.classic_group import MemberMetadata
 from quorate.coordinator.classic.states import check_transition
 from quorate.coordinator.errors import ApiError, ErrorCode

@@ -1,8 +1,7 @@
 """A JoinGroup request with its context and pending response."""
 
-from dataclasses import dataclass
-
 from quorate.codecs.api import JoinGroupRequest, JoinGroupResponse
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.results import Pending, RequestContext
 

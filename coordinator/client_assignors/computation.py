@@ -4,10 +4,12 @@ It is in no record: after a load, the next member that sends a heartbeat compute
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Self
+
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["NO_COMPUTATION", "TRANSITIONS", "Computation", "Phase"]
 

@@ -8,12 +8,12 @@ compares with RE2/J.
 """
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import re2
 
 from quorate.codecs.errors import QuorateError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.wire import readable
 
 __all__ = ["MAX_MEMORY_BYTES", "Pattern", "PatternError", "compiled"]

@@ -1,10 +1,10 @@
 """Second half of a heartbeat or JoinGroup: a new target assignment if due, and reconciliation."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.next_target import next_target
 from quorate.coordinator.consumer.reconcile import Situation, reconcile

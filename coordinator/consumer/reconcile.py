@@ -1,12 +1,13 @@
 """Reconciliation: moves a member one step towards its target assignment (KIP-848)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet, copied_map_capacity
 from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.consumer.owned import Order, Partitions, copied_set
 from quorate.coordinator.errors import ApiError, ErrorCode

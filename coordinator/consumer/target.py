@@ -1,12 +1,12 @@
 """Target assignments, and which assignor computes them (KIP-848; assignment interval: KIP-1263)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
 
 from quorate.assignors.java_order import JavaHashMap, copied_map_capacity
 from quorate.assignors.subscription_type import SubscriptionType
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
 from quorate.coordinator.consumer.owned import Partitions, as_target
 from quorate.coordinator.shard import CoordinatorShard

@@ -1,7 +1,7 @@
 """OffsetCommit v2–10 and TxnOffsetCommit v0–6."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -22,6 +22,7 @@ from quorate.codecs.api.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.codecs.message_methods import positional
 from quorate.coordinator.classic.heartbeat import keep_session

@@ -1,13 +1,13 @@
 """Target assignments of share groups and their records (KIP-932; interval: KIP-1263)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import JavaHashMap, TimelineMap, copied_map_capacity
 from quorate.assignors.subscription_type import SubscriptionType
 from quorate.codecs import CoordinatorRecord, Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.coordinator.consumer.owned import Partitions
 from quorate.coordinator.errors import ApiError, ErrorCode

@@ -1,7 +1,6 @@
 """Requests to share coordinators: one operation of a shard for each of their partitions."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -19,6 +18,7 @@ from quorate.codecs.api import (
     read_share_group_state_summary,
     write_share_group_state,
 )
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import Result

@@ -8,7 +8,7 @@ the state increments. Those with an older epoch are fenced.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from quorate.assignors.java_order import JavaHashSet, TimelineMap
@@ -23,6 +23,7 @@ from quorate.codecs.api.read_share_group_state_summary import PartitionData as S
 from quorate.codecs.api.read_share_group_state_summary import PartitionResult as SummaryResult
 from quorate.codecs.api.write_share_group_state import PartitionData as WriteData
 from quorate.codecs.api.write_share_group_state import PartitionResult as WriteResult
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,

@@ -1,12 +1,13 @@
 """Consumer groups of KIP-848 as stored in records."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 from typing import Any, ClassVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,

@@ -1,9 +1,10 @@
 """Share groups (KIP-932) as stored in records of `__consumer_offsets`."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from quorate.assignors.java_order import TimelineMap, copied_set
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.codecs.messages.share_group import ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue
 from quorate.coordinator.state.consumer import MemberState

@@ -1,11 +1,12 @@
 """Streams groups (KIP-1071) as stored in records, with what their coordinator keeps in memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from quorate.codecs.api.streams_group_heartbeat import EndpointToPartitions
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.streams_group import (
     StreamsGroupCurrentMemberAssignmentValue,
     StreamsGroupMemberMetadataValue,

@@ -1,9 +1,10 @@
 """Tasks of streams groups (KIP-1071): the partitions of each subtopology, by role."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.streams_group import (
     StreamsGroupTargetAssignmentMemberValue,
     TargetTaskIds,

@@ -5,7 +5,7 @@ and keeps the configured one in memory.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.assignors.java_order import in_java_order, string_key
 from quorate.assignors.streams import StreamsSubtopology
@@ -13,6 +13,7 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.streams_group_describe import Subtopology as DescribedSubtopology
 from quorate.codecs.api.streams_group_describe import Topology as DescribedTopology
 from quorate.codecs.api.streams_group_heartbeat import KeyValue, TopicInfo
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.streams_group import InternalTopic, StreamsGroupTopologyValue
 from quorate.coordinator.streams.topology_errors import TopicConfigurationError
 

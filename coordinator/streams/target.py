@@ -1,7 +1,6 @@
 """Target assignments of streams groups and their records (KIP-1071; interval: KIP-1263)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ from quorate.assignors import streams as assignor
 from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import JavaHashMap
 from quorate.codecs import CoordinatorRecord
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.streams import MemberTaskOffsets, Refined, StreamsGroup, StreamsMember

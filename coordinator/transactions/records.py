@@ -4,11 +4,11 @@ Partitions are in Kafka's order (a HashSet, grouped in a HashMap).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs import CoordinatorRecord
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
 

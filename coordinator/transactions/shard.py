@@ -12,11 +12,12 @@ The module is longer than others: it has all transitions of a transaction, with 
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
 from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.transaction import TransactionLogKey, TransactionLogValue
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError, ErrorCode

@@ -102,6 +102,20 @@ def test_the_declaration_is_checked_when_it_is_first_used() -> None:
         _ = declare(Colour, range(2), None, refuse).spec
 
 
+def test_a_struct_as_default_is_created_when_it_is_needed() -> None:
+    @struct
+    class Inner(Message):
+        number: Int32 = field(default=7)
+
+    class Outer(Message):
+        given: Inner = field(default=Inner)
+        tags: Inner = tagged(0, default=Inner)
+
+    declare(Outer, range(1), 0)
+    assert Outer() == Outer(given=Inner(number=7), tags=Inner())
+    assert [f.default for f in Outer.spec.fields] == [Inner(number=7)] * 2
+
+
 def test_a_class_that_is_no_message_has_no_spec() -> None:
     assert not hasattr(Message, "spec")
     assert not hasattr(Message, "__signature__")

@@ -57,7 +57,7 @@ class FetchRequest(Message):
 
     cluster_id: String | None = tagged(0, default=None, since=12, ignorable=True)
     replica_id: Int32 = field(until=14, default=-1)
-    replica_state: ReplicaState = tagged(1, default=ReplicaState(), since=15)
+    replica_state: ReplicaState = tagged(1, default=ReplicaState, since=15)
     max_wait_ms: Int32 = 0
     min_bytes: Int32 = 0
     max_bytes: Int32 = field(since=3, default=2147483647, ignorable=True)
@@ -110,9 +110,9 @@ class PartitionData(Message):
     high_watermark: Int64 = 0
     last_stable_offset: Int64 = field(since=4, default=-1, ignorable=True)
     log_start_offset: Int64 = field(since=5, default=-1, ignorable=True)
-    diverging_epoch: EpochEndOffset = tagged(0, default=EpochEndOffset(), since=12)
-    current_leader: LeaderIdAndEpoch = tagged(1, default=LeaderIdAndEpoch(), since=12)
-    snapshot_id: SnapshotId = tagged(2, default=SnapshotId(), since=12)
+    diverging_epoch: EpochEndOffset = tagged(0, default=EpochEndOffset, since=12)
+    current_leader: LeaderIdAndEpoch = tagged(1, default=LeaderIdAndEpoch, since=12)
+    snapshot_id: SnapshotId = tagged(2, default=SnapshotId, since=12)
     aborted_transactions: Array[AbortedTransaction] | None = field(since=4, default=(), ignorable=True)
     preferred_read_replica: Int32 = field(since=11, default=-1)
     records: Records | None = None

@@ -67,7 +67,7 @@ class PartitionProduceResponse(Message):
     log_start_offset: Int64 = field(since=5, default=-1, ignorable=True)
     record_errors: Array[BatchIndexAndErrorMessage] = field(since=8, default=(), ignorable=True)
     error_message: String | None = field(since=8, default=None, ignorable=True)
-    current_leader: LeaderIdAndEpoch = tagged(0, default=LeaderIdAndEpoch(), since=10)
+    current_leader: LeaderIdAndEpoch = tagged(0, default=LeaderIdAndEpoch, since=10)
 
 
 @struct

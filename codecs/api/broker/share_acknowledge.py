@@ -45,7 +45,7 @@ class PartitionData(Message):
     partition_index: Int32 = 0
     error_code: Int16 = 0
     error_message: String | None = None
-    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+    current_leader: LeaderIdAndEpoch = field(default=LeaderIdAndEpoch)
 
 
 @struct

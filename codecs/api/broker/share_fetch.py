@@ -96,7 +96,7 @@ class PartitionData(Message):
     error_message: String | None = None
     acknowledge_error_code: Int16 = 0
     acknowledge_error_message: String | None = None
-    current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()
+    current_leader: LeaderIdAndEpoch = field(default=LeaderIdAndEpoch)
     records: Records | None = field(default=None, nullable_since=3)  # null is the default, but cannot be encoded
     acquired_records: Array[AcquiredRecords] = ()
 
