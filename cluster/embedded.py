@@ -145,7 +145,12 @@ class EmbeddedCluster(Cluster):
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT of every broker, separated by commas."""
+        """HOST:PORT of every broker, separated by commas.
+
+        Raises `ClusterError` before the start, when ports are not known.
+        """
+        if not all(broker.port for broker in self.core.brokers.values()):
+            raise ClusterError("the cluster has not started: use it in a `with` block, or await `start()`")
         return ",".join(broker.address for broker in self.core.brokers.values())
 
     @property

@@ -54,8 +54,11 @@ class BrokerInfo:
 def racks_of_brokers(brokers: int | None, racks: Sequence[str | None]) -> dict[int, str | None]:
     """Assign racks to brokers 1, 2, … round-robin; by default one broker for each rack.
 
-    An empty name means no rack. Raises `ClusterError` if there is no broker.
+    An empty name means no rack. Raises `ClusterError` if there is no broker, and for a text, whose
+    characters would be racks.
     """
+    if isinstance(racks, str):
+        raise ClusterError(f"racks={racks!r} is a text; give a list of racks: {racks.split(',')}")
     count = len(racks) if brokers is None else brokers
     if count < 1:
         raise ClusterError("a cluster needs at least one broker")

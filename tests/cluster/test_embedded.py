@@ -29,6 +29,7 @@ def test_racks_are_assigned_round_robin(options: dict[str, object], racks: list[
     ("options", "complaint"),
     [
         ({"brokers": 0}, "a cluster needs at least one broker"),
+        ({"racks": "a,b"}, r"racks='a,b' is a text; give a list of racks: \['a', 'b'\]"),
         ({"brokers": 2, "ports": [9092]}, "1 ports for 2 brokers; give one port for each broker"),
     ],
 )
@@ -36,6 +37,16 @@ def test_contradicting_parameters_are_rejected(options: dict[str, object], compl
     made: Callable[..., EmbeddedCluster] = EmbeddedCluster
     with pytest.raises(ClusterError, match=complaint):
         made(**options)
+
+
+def test_addresses_are_not_known_before_the_start() -> None:
+    cluster = EmbeddedCluster(brokers=2)
+    with pytest.raises(ClusterError, match="the cluster has not started: use it in a `with` block"):
+        cluster.bootstrap_servers  # noqa: B018  # a property
+    with cluster:
+        addresses = cluster.bootstrap_servers
+        assert not any(one.endswith(":0") for one in addresses.split(","))
+    assert cluster.bootstrap_servers == addresses, "a later start uses the same ports"
 
 
 def test_a_running_cluster_can_be_entered_again_and_is_closed_once() -> None:
