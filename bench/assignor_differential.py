@@ -29,7 +29,8 @@ from quorate.assignors import Member, Topology
 from quorate.assignors.registry import client_assignor
 from tests.assignors import client_differential, server_differential, streams_differential
 from tests.assignors.cases import Case
-from tests.assignors.client_differential import Outcome, kafka, ours, verdict
+from tests.assignors.client_differential import kafka, ours, verdict
+from tests.assignors.differential import Outcome
 from tests.oracle.client import Oracle, missing_reason
 
 CLIENT_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")

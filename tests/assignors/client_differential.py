@@ -1,80 +1,30 @@
 """Compares our client-side assignors with Kafka's, over seeds.
 
-test_differential_client.py runs thousands of seeds, bench/assignor_differential.py 100,000s. A seed
-stands for a case, or for a short history: the case, then rounds in which members own what Kafka
-assigned in the previous round. If Kafka's builder throws, or assigns partitions that do not exist,
-assigns them twice, or to members that do not subscribe, our assignment must be valid. Such a case
-must have a declared cause (declared.py); otherwise it is a difference.
+If Kafka's builder throws, or assigns partitions that do not exist, assigns them twice, or to
+members that do not subscribe, our assignment must be valid. Such a case must have a declared cause
+(declared.py); otherwise it is a difference.
 """
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any
 
 from tests.assignors.cases import MID, SMALL, Case, Owned, client_case, next_round
 from tests.assignors.declared import causes
+from tests.assignors.differential import DIFFERS, Differential, Result, thrown
 from tests.assignors.odd_cases import odd
-from tests.assignors.smaller_cases import minimise, show
 from tests.differential.ops_assign import client_assign
-from tests.oracle.client import Oracle
 
-__all__ = ["Difference", "Outcome", "histories", "invalid", "is_odd", "run", "verdict"]
-
-Result = Mapping[str, Any]
+__all__ = ["case_of", "histories", "invalid", "is_odd", "kafka", "ours", "run", "verdict"]
 
 EVERY_MID = 50
 """One case in this many is of middle size."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A seed with different results: `case` as generated, `what` as text."""
-
-    assignor: str
-    seed: str
-    case: Case
-    what: str
-
-    def report(self, oracle: Oracle) -> str:
-        """Return both results for the case after minimising it."""
-        small = minimise(self.case, lambda case: verdict(case, ours(case), kafka(oracle, case)) is not None)
-        return (
-            f"{self.assignor}, seed {self.seed}: {self.what}\n"
-            f"  smaller: {show(small)}\n"
-            f"  ours:    {json.dumps(ours(small), sort_keys=True)}\n"
-            f"  kafka:   {json.dumps(kafka(oracle, small), sort_keys=True)}"
-        )
-
-
-@dataclass
-class Outcome:
-    """Counts of compared cases and of invalid results of Kafka by cause, and the differences."""
-
-    cases: int = 0
-    kafka_failures: Counter[str] = field(default_factory=Counter)
-    differences: list[Difference] = field(default_factory=list)
-
-
-def ours(case: Case) -> Result:
-    """Return our result. An exception is a result too, but never Kafka's."""
-    try:
-        return client_assign(case)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a difference that has a seed
-        return {"error": {"class": type(error).__name__, "message": str(error)}}
-
-
-def kafka(oracle: Oracle, case: Case) -> Result:
-    """Return Kafka's result without the protocol's fields."""
-    return {key: value for key, value in oracle.exchange([json.dumps(case)])[0].items() if key not in ("id", "op")}
-
-
 def kafka_failure(case: Case, theirs: Result) -> str | None:
     """Return why Kafka's result is not valid, so that ours must differ; `None` if it is valid."""
-    if "error" in theirs:
-        return f"Kafka throws {theirs['error']['class']}"
+    if (why := thrown(case, theirs)) is not None:
+        return why
     wrong = invalid(case, theirs["assignment"])
     if wrong is None:
         if "a subscription names a topic twice" in causes(case):
@@ -97,9 +47,7 @@ def verdict(case: Case, mine: Result, theirs: Result) -> str | None:
     why = kafka_failure(case, theirs)
     if why is not None:
         return invalid(case, mine["assignment"]) if causes(case) else f"without a declared cause: {why}"
-    if mine != {key: value for key, value in theirs.items() if key not in ("id", "op")}:
-        return "the results differ"
-    return None
+    return DIFFERS if mine != theirs else None
 
 
 def invalid(case: Case, assignment: Mapping[str, Sequence[str]]) -> str | None:
@@ -148,42 +96,13 @@ def is_odd(seed: int) -> bool:
     return seed % 5 == 2
 
 
-def run(oracle: Oracle, assignor: str, seeds: Iterable[int]) -> Outcome:
-    """Compare one case for each seed."""
-    outcome = Outcome()
-    cases = [(str(seed), case_of(assignor, seed)) for seed in seeds]
-    _compare(oracle, assignor, cases, outcome)
-    return outcome
+def _first_of(rng: Random, assignor: str, seed: int) -> Case:
+    return client_case(rng, assignor, owned="nothing", size=_size(seed))
 
 
-def histories(oracle: Oracle, assignor: str, seeds: Iterable[int], *, rounds: int = 4) -> Outcome:
-    """Compare for each seed a case and `rounds` rounds, in which members join, leave and change."""
-    outcome = Outcome()
-    playing = [(seed, Random(seed)) for seed in seeds]
-    cases = [
-        (f"{seed}, round 0", client_case(rng, assignor, owned="nothing", size=_size(seed))) for seed, rng in playing
-    ]
-    for number in range(rounds + 1):
-        results = _compare(oracle, assignor, cases, outcome)
-        going_on = [
-            (player, case, result)
-            for player, (_, case), result in zip(playing, cases, results, strict=True)
-            if "assignment" in result
-        ]
-        playing = [player for player, _, _ in going_on]
-        cases = [
-            (
-                f"{seed}, round {number + 1}",
-                _following(rng, case, result["assignment"], number + 1, odd_too=is_odd(seed)),
-            )
-            for (seed, rng), case, result in going_on
-        ]
-    return outcome
-
-
-def _following(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], number: int, *, odd_too: bool) -> Case:
+def _following(rng: Random, case: Case, assignment: Mapping[str, Sequence[str]], number: int, seed: int) -> Case:
     following = next_round(rng, case, assignment, number)
-    if odd_too and rng.random() < 0.5:
+    if is_odd(seed) and rng.random() < 0.5:
         odd(rng, following)
     return following
 
@@ -192,14 +111,12 @@ def _size(seed: int) -> Any:
     return MID if seed % EVERY_MID == EVERY_MID - 1 else SMALL
 
 
-def _compare(oracle: Oracle, assignor: str, cases: Sequence[tuple[str, Case]], outcome: Outcome) -> list[Result]:
-    results: list[Result] = list(oracle.exchange(json.dumps(case) for _, case in cases))
-    for (seed, case), theirs in zip(cases, results, strict=True):
-        outcome.cases += 1
-        why = kafka_failure(case, theirs)
-        if why is not None:
-            outcome.kafka_failures[why] += 1
-        wrong = verdict(case, ours(case), theirs)
-        if wrong is not None:
-            outcome.differences.append(Difference(assignor, seed, case, wrong))
-    return results
+_CLIENT = Differential(
+    assign=client_assign,
+    case_of=lambda _, assignor, seed: case_of(assignor, seed),
+    first_of=_first_of,
+    following=_following,
+    verdict=verdict,
+    failure=kafka_failure,
+)
+ours, kafka, run, histories = _CLIENT.ours, _CLIENT.kafka, _CLIENT.run, _CLIENT.histories

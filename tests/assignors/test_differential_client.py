@@ -13,7 +13,8 @@ from random import Random
 import pytest
 
 from tests.assignors.cases import client_case, next_round
-from tests.assignors.client_differential import Outcome, histories, invalid, is_odd, kafka, ours, run, verdict
+from tests.assignors.client_differential import histories, invalid, is_odd, kafka, ours, run, verdict
+from tests.assignors.differential import Outcome
 from tests.assignors.smaller_cases import minimise
 from tests.conftest import CI
 from tests.extent import portion

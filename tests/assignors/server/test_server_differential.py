@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from tests.assignors.client_differential import Outcome
+from tests.assignors.differential import Outcome
 from tests.assignors.server_cases import MID, Case, next_server_round, server_case, smaller_server_cases
 from tests.assignors.server_differential import ASSIGNORS, differ, histories, kafka, ours, run
 from tests.assignors.smaller_cases import minimise

@@ -18,7 +18,7 @@ from quorate.assignors.streams import (
     StreamsMemberSpec,
     StreamsSubtopology,
 )
-from tests.assignors.client_differential import Outcome
+from tests.assignors.differential import Outcome
 from tests.assignors.smaller_cases import minimise
 from tests.assignors.streams_cases import MID, next_streams_round, smaller_streams_cases, streams_case
 from tests.assignors.streams_differential import differ, histories, kafka, ours, run
