@@ -22,7 +22,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from quorate.cluster import EmbeddedCluster, Security, make_certificate
 from tests.cluster.conftest import QUICK
-from tests.cluster.test_java_tools import tools as tools
+from tests.cluster.helpers.java_tools import tools as tools
 
 USER, PASSWORD = "alice", "very secret"
 VALUES = [b"%d" % number for number in range(20)]

@@ -6,7 +6,6 @@ docs/how-to/embedded-cluster.md.
 
 import json
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,42 +16,11 @@ from quorate.cluster import EmbeddedCluster
 from quorate.cluster.authorizer import CLASS_NAME
 from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest
-from tests.broker.broker import missing_tools
-from tests.broker.broker import tools as tools_command
-from tests.broker.fixtures import need_broker
 from tests.cluster.conftest import QUICK
+from tests.cluster.helpers.java_tools import CONFIG, Run
+from tests.cluster.helpers.java_tools import ok as ok
+from tests.cluster.helpers.java_tools import tools as tools
 from tests.cluster.helpers.wire import Wire
-
-Run = Callable[..., str]
-CONFIG = "kafka.admin.ConfigCommand"
-
-
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Callable[..., dict[str, Any]]]:
-    """Run a tool, by its class in `org.apache.kafka.tools` or its full name."""
-    need_broker()
-    if (reason := missing_tools()) is not None:
-        pytest.skip(reason)
-    command = tools_command("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
-    source = Path(__file__).with_name("KafkaTools.java")
-    with subprocess.Popen(
-        [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-
-        def run(tool: str, *arguments: object) -> dict[str, Any]:
-            name = tool if tool.startswith("kafka.") else f"org.apache.kafka.tools.{tool}"
-            process.stdin.write(json.dumps({"tool": name, "arguments": list(map(str, arguments))}) + "\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-            assert line, process.stderr.read() if process.stderr is not None else ""
-            response: dict[str, Any] = json.loads(line)
-            return response
-
-        yield run
-        process.stdin.close()
-        process.wait(300)
 
 
 @pytest.fixture(scope="module")
@@ -61,20 +29,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluste
     with EmbeddedCluster(brokers=2, racks=["a", "b"], properties=QUICK, seed=1, data=data) as made:
         made.call(lambda: made.core.create_topic("t", partitions=2, replicas=1, assignment=[[1], [2]]))
         yield made
-
-
-@pytest.fixture
-def ok(tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> Run:
-    """Run a tool on the cluster, which must succeed, and return its output."""
-
-    def run(tool: str, *arguments: object) -> str:
-        response = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)
-        assert response["status"] == 0, response
-        out: str = response["out"]
-        assert not re.search("Error[: ]|Exception", out), response
-        return out
-
-    return run
 
 
 def test_credentials_quotas_and_configs_are_altered_and_described(ok: Run) -> None:

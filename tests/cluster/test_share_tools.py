@@ -5,17 +5,17 @@
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from quorate.cluster import EmbeddedCluster
 from tests.cluster.conftest import QUICK
-from tests.cluster.test_java_tools import CONFIG
-from tests.cluster.test_java_tools import tools as tools
+from tests.cluster.helpers.java_tools import CONFIG, Run, rows
+from tests.cluster.helpers.java_tools import ok as ok
+from tests.cluster.helpers.java_tools import tools as tools
 
 GROUPS, CONSOLE = "consumer.group.ShareGroupCommand", "consumer.ConsoleShareConsumer"
 COUNT = 10
@@ -26,7 +26,6 @@ PROPERTIES = {
     "group.share.min.heartbeat.interval.ms": 200,
     "group.share.heartbeat.interval.ms": 200,
 }
-Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -42,112 +41,93 @@ def running() -> Iterator[EmbeddedCluster]:
         assert made.core.failures == []
 
 
-@pytest.fixture
-def run(tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> Run:
-    """Run a tool, which must succeed, and return its output."""
-
-    def run(tool: str, *arguments: object) -> str:
-        response = tools(tool, "--bootstrap-server", running.bootstrap_servers, *arguments)
-        assert response["status"] == 0, response
-        out: str = response["out"]
-        assert not re.search("Error[: ]|Exception", out), response
-        return out
-
-    return run
-
-
-def read_from_the_beginning(run: Run, group: str) -> None:
-    run(
+def read_from_the_beginning(ok: Run, group: str) -> None:
+    ok(
         CONFIG,
         *("--alter", "--entity-type", "groups", "--entity-name", group),
         *("--add-config", "share.auto.offset.reset=earliest"),
     )
 
 
-def consume(run: Run, group: str, *options: object, topic: str = "t", count: int = COUNT) -> list[str]:
+def consume(ok: Run, group: str, *options: object, topic: str = "t", count: int = COUNT) -> list[str]:
     """Return the values that the console share consumer prints."""
     at = ("--topic", topic, "--group", group, "--timeout-ms", 60_000, "--max-messages", count)
-    return run(CONSOLE, *at, *options).splitlines()
+    return ok(CONSOLE, *at, *options).splitlines()
 
 
-def rows(out: str) -> list[list[str]]:
-    """Return the rows of a table, without its header."""
-    return [line.split() for line in out.splitlines() if line.strip()][1:]
-
-
-def lags(run: Run, group: str) -> dict[str, str]:
+def lags(ok: Run, group: str) -> dict[str, str]:
     """Return topic and partition → lag, as `--describe` prints it.
 
     The printed start offset is that of the last write, before it moved.
     """
-    described = rows(run(GROUPS, "--describe", "--offsets", "--group", group))
+    described = rows(ok(GROUPS, "--describe", "--offsets", "--group", group))
     return {f"{one[1]}-{one[2]}": one[4] for one in described}
 
 
-def test_the_console_share_consumer_accepts_releases_and_rejects(run: Run) -> None:
-    read_from_the_beginning(run, "console")
-    assert len(consume(run, "console", "--release", count=1)) == 1
+def test_the_console_share_consumer_accepts_releases_and_rejects(ok: Run) -> None:
+    read_from_the_beginning(ok, "console")
+    assert len(consume(ok, "console", "--release", count=1)) == 1
     options = ("--formatter-property", "print.partition=true", "--formatter-property", "print.delivery=true")
-    again = consume(run, "console", "--reject", *options)
+    again = consume(ok, "console", "--reject", *options)
     assert len(again) == COUNT  # among them the one that was released
     assert all(line.startswith("Partition:") and "Delivery:" in line for line in again)
-    assert lags(run, "console") == {"t-0": "0", "t-1": "0"}
-    read_from_the_beginning(run, "accepting")
-    assert sorted(consume(run, "accepting", "--reject-message-on-error"), key=int) == [str(one) for one in range(COUNT)]
-    assert lags(run, "accepting") == {"t-0": "0", "t-1": "0"}
+    assert lags(ok, "console") == {"t-0": "0", "t-1": "0"}
+    read_from_the_beginning(ok, "accepting")
+    assert sorted(consume(ok, "accepting", "--reject-message-on-error"), key=int) == [str(one) for one in range(COUNT)]
+    assert lags(ok, "accepting") == {"t-0": "0", "t-1": "0"}
 
 
-def test_share_groups_are_listed_and_described(run: Run, tmp_path: Path) -> None:
+def test_share_groups_are_listed_and_described(ok: Run, tmp_path: Path) -> None:
     config = tmp_path / "admin.properties"
     config.write_text("client.id=admin\n")
-    read_from_the_beginning(run, "described")
-    consume(run, "described")
-    assert "described" in run(GROUPS, "--list", "--command-config", config).split()
-    states = rows(run(GROUPS, "--list", "--state"))
+    read_from_the_beginning(ok, "described")
+    consume(ok, "described")
+    assert "described" in ok(GROUPS, "--list", "--command-config", config).split()
+    states = rows(ok(GROUPS, "--list", "--state"))
     assert ["described", "Empty"] in states
-    assert ["described", "Empty"] in rows(run(GROUPS, "--list", "--state", "Empty,Stable"))
-    assert "described" not in run(GROUPS, "--list", "--state", "Dead")
-    state = run(GROUPS, "--describe", "--state", "--verbose", "--group", "described", "--timeout", 20_000)
+    assert ["described", "Empty"] in rows(ok(GROUPS, "--list", "--state", "Empty,Stable"))
+    assert "described" not in ok(GROUPS, "--list", "--state", "Dead")
+    state = ok(GROUPS, "--describe", "--state", "--verbose", "--group", "described", "--timeout", 20_000)
     assert re.search(r"described +127\.0\.0\.1:\d+ +\(\d\) +Empty +\d+ +\d+ +0\b", state), state
-    assert not rows(run(GROUPS, "--describe", "--members", "--verbose", "--group", "described"))
-    verbose = run(GROUPS, "--describe", "--offsets", "--verbose", "--group", "described")
+    assert not rows(ok(GROUPS, "--describe", "--members", "--verbose", "--group", "described"))
+    verbose = ok(GROUPS, "--describe", "--offsets", "--verbose", "--group", "described")
     assert "LEADER-EPOCH" in verbose
     assert [[one[1], one[2], one[-1]] for one in rows(verbose)] == [["t", "0", "0"], ["t", "1", "0"]]
-    assert "described" in run(GROUPS, "--describe", "--all-groups", "--offsets")
+    assert "described" in ok(GROUPS, "--describe", "--all-groups", "--offsets")
 
 
-def test_offsets_of_share_groups_are_reset(run: Run) -> None:
-    read_from_the_beginning(run, "reset")
-    consume(run, "reset")
-    consume(run, "reset", topic="u")
+def test_offsets_of_share_groups_are_reset(ok: Run) -> None:
+    read_from_the_beginning(ok, "reset")
+    consume(ok, "reset")
+    consume(ok, "reset", topic="u")
     reset = (GROUPS, "--reset-offsets", "--group", "reset")
-    planned = run(*reset, "--topic", "t:0", "--to-earliest", "--dry-run")
+    planned = ok(*reset, "--topic", "t:0", "--to-earliest", "--dry-run")
     assert rows(planned) == [["reset", "t", "0", "0"]]
-    assert set(lags(run, "reset").values()) == {"0"}
-    run(*reset, "--topic", "t:0", "--to-earliest", "--execute")
-    assert lags(run, "reset") == {"t-0": "5", "t-1": "0", "u-0": "0", "u-1": "0"}
-    run(*reset, "--all-topics", "--to-datetime", "2020-01-01T00:00:00.000", "--execute")
-    assert set(lags(run, "reset").values()) == {"5"}
-    run(*reset, "--topic", "u", "--to-latest", "--execute")
-    assert lags(run, "reset") == {"t-0": "5", "t-1": "5", "u-0": "0", "u-1": "0"}
-    assert sorted(consume(run, "reset"), key=int) == [str(one) for one in range(COUNT)]
+    assert set(lags(ok, "reset").values()) == {"0"}
+    ok(*reset, "--topic", "t:0", "--to-earliest", "--execute")
+    assert lags(ok, "reset") == {"t-0": "5", "t-1": "0", "u-0": "0", "u-1": "0"}
+    ok(*reset, "--all-topics", "--to-datetime", "2020-01-01T00:00:00.000", "--execute")
+    assert set(lags(ok, "reset").values()) == {"5"}
+    ok(*reset, "--topic", "u", "--to-latest", "--execute")
+    assert lags(ok, "reset") == {"t-0": "5", "t-1": "5", "u-0": "0", "u-1": "0"}
+    assert sorted(consume(ok, "reset"), key=int) == [str(one) for one in range(COUNT)]
 
 
-def test_offsets_and_share_groups_are_deleted(run: Run) -> None:
-    read_from_the_beginning(run, "deleted")
-    consume(run, "deleted")
-    consume(run, "deleted", topic="u")
-    out = run(GROUPS, "--delete-offsets", "--group", "deleted", "--topic", "u")
+def test_offsets_and_share_groups_are_deleted(ok: Run) -> None:
+    read_from_the_beginning(ok, "deleted")
+    consume(ok, "deleted")
+    consume(ok, "deleted", topic="u")
+    out = ok(GROUPS, "--delete-offsets", "--group", "deleted", "--topic", "u")
     assert rows(out) == [["u", "Successful"]], out
-    assert lags(run, "deleted").keys() == {"t-0", "t-1"}
-    assert "successful" in run(GROUPS, "--delete", "--group", "deleted")
-    assert "deleted" not in run(GROUPS, "--list").split()
-    assert "successful" in run(GROUPS, "--delete", "--all-groups")
-    assert run(GROUPS, "--list").split() == []
+    assert lags(ok, "deleted").keys() == {"t-0", "t-1"}
+    assert "successful" in ok(GROUPS, "--delete", "--group", "deleted")
+    assert "deleted" not in ok(GROUPS, "--list").split()
+    assert "successful" in ok(GROUPS, "--delete", "--all-groups")
+    assert ok(GROUPS, "--list").split() == []
 
 
-def test_the_benchmark_of_the_share_consumer_reads_all_records(run: Run) -> None:
-    read_from_the_beginning(run, "benchmark")
+def test_the_benchmark_of_the_share_consumer_reads_all_records(ok: Run) -> None:
+    read_from_the_beginning(ok, "benchmark")
     at = ("--topic", "t", "--group", "benchmark", "--num-records", COUNT, "--timeout", 60_000)
-    out = run("ShareConsumerPerformance", *at, "--threads", 2, "--show-detailed-stats", "--reporting-interval", 1000)
+    out = ok("ShareConsumerPerformance", *at, "--threads", 2, "--show-detailed-stats", "--reporting-interval", 1000)
     assert re.search(rf"(?m)\b{COUNT}\b", out), out

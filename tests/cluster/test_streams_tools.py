@@ -1,9 +1,9 @@
 """`kafka-streams-groups` on an embedded cluster, while an application runs and after."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
@@ -12,8 +12,9 @@ from confluent_kafka.admin import AdminClient
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.waiting import wait_for
 from tests.cluster.conftest import QUICK
-from tests.cluster.test_java_tools import tools as tools
-from tests.cluster.test_share_tools import rows
+from tests.cluster.helpers.java_tools import Run, rows
+from tests.cluster.helpers.java_tools import ok as ok
+from tests.cluster.helpers.java_tools import tools as tools
 from tests.streams.application import Instance, missing
 
 GROUPS = "streams.StreamsGroupCommand"
@@ -25,7 +26,6 @@ PROPERTIES = {
     "group.streams.initial.rebalance.delay.ms": 0,
     "group.streams.assignment.interval.ms": 0,
 }
-Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +41,9 @@ def running() -> Iterator[EmbeddedCluster]:
 
 
 @pytest.fixture
-def run(tools: Callable[..., dict[str, Any]], running: EmbeddedCluster) -> Run:
+def run(ok: Run) -> Run:
     """Run `kafka-streams-groups`, which must succeed, and return its output."""
-
-    def run(*arguments: object) -> str:
-        response = tools(GROUPS, "--bootstrap-server", running.bootstrap_servers, *arguments)
-        assert response["status"] == 0, response
-        out: str = response["out"]
-        assert not re.search("Error[: ]|Exception", out), response
-        return out
-
-    return run
+    return partial(ok, GROUPS)
 
 
 def offsets(run: Run) -> dict[str, str]:

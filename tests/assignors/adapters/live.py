@@ -107,8 +107,8 @@ class Member:
         raise NotImplementedError
 
 
-class KafkaPython(Member):
-    """kafka-python's consumer."""
+class OfPython(Member):
+    """A consumer with configs of these names."""
 
     def __init__(self, broker: Broker, group: str, topics: Sequence[str], *assignors: Any, **config: Any) -> None:
         super().__init__(broker, group, topics)
@@ -125,6 +125,10 @@ class KafkaPython(Member):
         }
         pattern = self.config.pop("pattern", None)
         self.subscription = {"topics": self.topics} if pattern is None else {"pattern": pattern}
+
+
+class KafkaPython(OfPython):
+    """kafka-python's consumer."""
 
     def _run(self) -> None:
         from kafka import ConsumerRebalanceListener
@@ -183,24 +187,8 @@ class ConsumerProtocol(KafkaPython):
         return KafkaConsumer(group_protocol="consumer", **self.config)
 
 
-class Aio(Member):
+class Aio(OfPython):
     """aiokafka's consumer in its own event loop."""
-
-    def __init__(self, broker: Broker, group: str, topics: Sequence[str], *assignors: Any, **config: Any) -> None:
-        super().__init__(broker, group, topics)
-        self.config = {
-            "bootstrap_servers": broker.bootstrap_servers,
-            "group_id": group,
-            "auto_offset_reset": "earliest",
-            "partition_assignment_strategy": list(assignors),
-            "heartbeat_interval_ms": 200,
-            "session_timeout_ms": 6000,
-            "metadata_max_age_ms": 1000,
-            "enable_auto_commit": False,
-            **config,
-        }
-        pattern = self.config.pop("pattern", None)
-        self.subscription = {"topics": self.topics} if pattern is None else {"pattern": pattern}
 
     def _run(self) -> None:
         asyncio.run(self._consume())

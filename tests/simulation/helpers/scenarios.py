@@ -1,6 +1,7 @@
 """Scenarios of aiokafka clients that tests and benchmarks share."""
 
 import asyncio
+from asyncio import Task
 from collections.abc import Callable
 from typing import Any
 
@@ -205,6 +206,23 @@ async def consumers(
     await work.converge()
     work.done.set()
     await asyncio.gather(*tasks)
+
+
+async def end(sim: Simulation, producing: Task[None], staying: list[Task[None]], passing: list[Task[None]]) -> None:
+    """Wait until all records are consumed, two minutes at most after the chaos; stop who stays."""
+    await producing
+    await sim.calm()
+    for _ in range(1_200):
+        if not sim.unconsumed or any(task.done() for task in staying):
+            break
+        await asyncio.sleep(0.1)
+    await asyncio.gather(*passing)
+    for task in staying:
+        if not task.done():
+            task.cancel()
+    for ended in await asyncio.gather(*staying, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
 
 
 async def long_run(sim: Simulation, *, minutes: int = 8, **options: Any) -> None:

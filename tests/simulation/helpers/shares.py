@@ -14,7 +14,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import read_batches
 from quorate.codecs.configs import ConfigResourceType
 from quorate.simulation import InvariantBroken, Simulation
-from tests.simulation.helpers.scenarios import TOPIC, Work
+from tests.simulation.helpers.scenarios import TOPIC, Work, end
 from tests.simulation.helpers.wire import Client
 
 __all__ = ["shares"]
@@ -224,16 +224,4 @@ async def shares(sim: Simulation, *, records: int = 40, every_s: float = 0.2, da
         asyncio.create_task(ShareMember(shared, name, kafka.bootstrap_servers).consume(), name=name) for name in "ab"
     ]
     passing = [asyncio.create_task(come_and_go(name), name=name) for name in "cd"]
-    await producing
-    await sim.calm()
-    for _ in range(1_200):
-        if not sim.unconsumed or any(task.done() for task in staying):
-            break
-        await asyncio.sleep(0.1)
-    await asyncio.gather(*passing)
-    for task in staying:
-        if not task.done():
-            task.cancel()
-    for ended in await asyncio.gather(*staying, return_exceptions=True):
-        if isinstance(ended, Exception):
-            raise ended
+    await end(sim, producing, staying, passing)
