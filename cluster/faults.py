@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Protocol
 from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock
 from quorate.cluster.connection import Connection
-from quorate.cluster.error_responses import failed_response, with_error
+from quorate.cluster.error_responses import failed_response
 from quorate.cluster.frames import Header
 from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_responses import with_error
 from quorate.codecs.batches.v2 import LOG_OVERHEAD
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message

@@ -32,6 +32,7 @@ from quorate.codecs.api import (
     TxnOffsetCommitRequest,
     api_of,
 )
+from quorate.codecs.api.error_responses import error_response, has_error
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import Message
 from quorate.coordinator.classic.heartbeat import heartbeat
@@ -44,11 +45,11 @@ from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
 from quorate.coordinator.consumer.sessions import restart_sessions
 from quorate.coordinator.conversion import join, sync_and_heartbeat
-from quorate.coordinator.describe.classic import describe_groups, describe_groups_failed
-from quorate.coordinator.describe.consumer import consumer_group_describe, consumer_group_describe_failed
+from quorate.coordinator.describe.classic import describe_groups
+from quorate.coordinator.describe.consumer import consumer_group_describe
 from quorate.coordinator.describe.listing import list_groups
-from quorate.coordinator.describe.share import share_group_describe, share_group_describe_failed
-from quorate.coordinator.describe.streams import streams_group_describe, streams_group_describe_failed
+from quorate.coordinator.describe.share import share_group_describe
+from quorate.coordinator.describe.streams import streams_group_describe
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.offsets import delete as offsets_delete
@@ -59,7 +60,7 @@ from quorate.coordinator.offsets.commit import (
     transaction_commit_failed,
 )
 from quorate.coordinator.offsets.expiry import expire
-from quorate.coordinator.offsets.fetch import fetch_failed, fetch_offsets
+from quorate.coordinator.offsets.fetch import fetch_offsets
 from quorate.coordinator.offsets.groups import delete_groups, nothing_deleted
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import (
@@ -115,15 +116,9 @@ class GroupCoordinatorShard(CoordinatorShard):
         LeaveGroupRequest: leave_failed,
         OffsetCommitRequest: commit_failed,
         TxnOffsetCommitRequest: transaction_commit_failed,
-        OffsetFetchRequest: fetch_failed,
         DeleteGroupsRequest: nothing_deleted,
-        DescribeGroupsRequest: describe_groups_failed,
-        ConsumerGroupDescribeRequest: consumer_group_describe_failed,
-        ShareGroupDescribeRequest: share_group_describe_failed,
-        StreamsGroupDescribeRequest: streams_group_describe_failed,
-        DescribeShareGroupOffsetsRequest: share_offsets.describe_offsets_failed,
     }
-    """Error responses of requests whose response has more than a field `error_code`."""
+    """Error responses that are different from those of other APIs, or must be built fast."""
     on_consumer_groups: ClassVar[Mapping[type[Message], OnConsumerGroup]] = {
         JoinGroupRequest: join.join,
         SyncGroupRequest: sync_and_heartbeat.sync_group,
@@ -152,6 +147,8 @@ class GroupCoordinatorShard(CoordinatorShard):
         failure = self.failures.get(type(request))
         if failure is not None:
             return failure(request, context, code, message)
+        if not has_error(api_of(type(request)).response, context.api_version):
+            return error_response(request, context.api_version, code, message=message)  # type: ignore[no-any-return]
         response: Any = api_of(type(request)).response.cls
         more = {"error_message": message} if message and hasattr(response, "error_message") else {}
         return response(error_code=code, **more)  # type: ignore[no-any-return]

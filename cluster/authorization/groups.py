@@ -27,13 +27,9 @@ from quorate.codecs.api.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.api.offset_delete import OffsetDeleteResponsePartition, OffsetDeleteResponseTopic
-from quorate.codecs.api.offset_fetch import (
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
+from quorate.codecs.api.error_responses import error_element
+from quorate.codecs.api.offset_delete import OffsetDeleteResponseTopic
+from quorate.codecs.api.offset_fetch import OffsetFetchResponseTopic, OffsetFetchResponseTopics
 
 __all__ = [
     "alter_share_group_offsets",
@@ -233,17 +229,8 @@ def offset_delete(call: Call) -> HandlerResult:
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
     def failed(topics: tuple[Any, ...]) -> tuple[Any, ...]:
-        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return tuple(
-            OffsetDeleteResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetDeleteResponsePartition(partition_index=partition.partition_index, error_code=code)
-                    for partition in topic.partitions
-                ),
-            )
-            for topic in topics
-        )
+        code, version = ErrorCode.TOPIC_AUTHORIZATION_FAILED, call.context.api_version
+        return tuple(error_element(topic, OffsetDeleteResponseTopic.spec, version, code) for topic in topics)
 
     return call.without_topics(Operation.READ, failed=failed)
 
@@ -302,31 +289,9 @@ def _allowed_topics(call: Call, topics: tuple[Any, ...] | None) -> Work[tuple[tu
         Operation.DESCRIBE, topics, lambda one: _name_of(call, one, by_id_since=10)
     )
     code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    refused: list[Any] = []
-    for one in others:
-        yield None
-        if call.context.api_version < 8:
-            refused.append(
-                OffsetFetchResponseTopic(
-                    name=one.name,
-                    partitions=tuple(
-                        OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=code)
-                        for index in one.partition_indexes
-                    ),
-                )
-            )
-        else:
-            refused.append(
-                OffsetFetchResponseTopics(
-                    name=one.name,
-                    topic_id=one.topic_id,
-                    partitions=tuple(
-                        OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, error_code=code)
-                        for index in one.partition_indexes
-                    ),
-                )
-            )
-    return left, tuple(refused)
+    version = call.context.api_version
+    spec = (OffsetFetchResponseTopic if version < 8 else OffsetFetchResponseTopics).spec
+    return left, (yield from map_in_turns(others, lambda one: error_element(one, spec, version, code)))
 
 
 def _described_topics(call: Call, topics: tuple[Any, ...]) -> Work[tuple[Any, ...]]:

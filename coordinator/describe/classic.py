@@ -10,7 +10,7 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["describe_groups", "describe_groups_failed", "described"]
+__all__ = ["describe_groups", "described"]
 
 
 def describe_groups(
@@ -34,15 +34,6 @@ def describe_groups(
         else:
             groups.append(DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value))
     return Result(response=DescribeGroupsResponse(groups=tuple(groups)))
-
-
-def describe_groups_failed(
-    request: DescribeGroupsRequest, context: RequestContext, code: ErrorCode, message: str
-) -> DescribeGroupsResponse:
-    """Return the error for each group."""
-    return DescribeGroupsResponse(
-        groups=tuple(DescribedGroup(group_id=group, error_code=code) for group in request.groups)
-    )
 
 
 def described(group: ClassicGroup) -> DescribedGroup:

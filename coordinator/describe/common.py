@@ -1,17 +1,15 @@
 """Common parts of the Describe APIs: groups of a type, errors per group, order of assignments."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import Uuid
-from quorate.codecs.message import Message
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.results import RequestContext
-from quorate.coordinator.shard import CoordinatorShard, Failure
+from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["describe_each", "fail_each", "in_map_order"]
+__all__ = ["describe_each", "in_map_order"]
 
 G = TypeVar("G", bound=CoordinatorGroup)
 D = TypeVar("D")
@@ -39,19 +37,6 @@ def describe_each(
             message = f"unknown {kind.kind.lower()} group {group_id}"
             found.append(unknown(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message))
     return tuple(found)
-
-
-def fail_each(response: Callable[..., Message], described: Callable[..., Any]) -> Failure:
-    """Return a function that creates the response to a failed request: the error for each group."""
-
-    def failed(request: Any, context: RequestContext, code: ErrorCode, message: str) -> Message:
-        each = (
-            described(group_id=group_id, error_code=code, error_message=message or None)
-            for group_id in request.group_ids
-        )
-        return response(groups=tuple(each))
-
-    return failed
 
 
 def in_map_order(topics: Iterable[tuple[Uuid, Sequence[int]]]) -> list[tuple[Uuid, list[int]]]:

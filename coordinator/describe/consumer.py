@@ -8,13 +8,13 @@ from quorate.codecs import Uuid
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from quorate.codecs.api.consumer_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
 from quorate.coordinator.consumer.owned import Order
-from quorate.coordinator.describe.common import describe_each, fail_each, in_map_order
+from quorate.coordinator.describe.common import describe_each, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["consumer_group_describe", "consumer_group_describe_failed", "described"]
+__all__ = ["consumer_group_describe", "described"]
 
 
 def consumer_group_describe(
@@ -23,9 +23,6 @@ def consumer_group_describe(
     """Describe consumer groups. Groups of other types are unknown."""
     groups = describe_each(shard, request.group_ids, ConsumerGroup, described, DescribedGroup)
     return Result(response=ConsumerGroupDescribeResponse(groups=groups))
-
-
-consumer_group_describe_failed = fail_each(ConsumerGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: ConsumerGroup) -> DescribedGroup:

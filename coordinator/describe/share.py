@@ -3,13 +3,13 @@
 from quorate.assignors.java_order import copied_set
 from quorate.codecs.api import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from quorate.codecs.api.share_group_describe import Assignment, DescribedGroup, Member, TopicPartitions
-from quorate.coordinator.describe.common import describe_each, fail_each, in_map_order
+from quorate.coordinator.describe.common import describe_each, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["described", "share_group_describe", "share_group_describe_failed"]
+__all__ = ["described", "share_group_describe"]
 
 ASSIGNOR = "simple"
 """The only assignor of share groups."""
@@ -21,9 +21,6 @@ def share_group_describe(
     """Describe share groups. Groups of other types are unknown."""
     groups = describe_each(shard, request.group_ids, ShareGroup, described, DescribedGroup)
     return Result(response=ShareGroupDescribeResponse(groups=groups))
-
-
-share_group_describe_failed = fail_each(ShareGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: ShareGroup) -> DescribedGroup:

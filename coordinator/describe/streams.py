@@ -11,14 +11,14 @@ from quorate.codecs.api import StreamsGroupDescribeRequest, StreamsGroupDescribe
 from quorate.codecs.api.streams_group_describe import Assignment, DescribedGroup, Member
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset
 from quorate.codecs.messages import streams_group as stored
-from quorate.coordinator.describe.common import describe_each, fail_each
+from quorate.coordinator.describe.common import describe_each
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.streams import MemberTaskOffsets, StreamsGroup, StreamsMember
 from quorate.coordinator.streams.topology import described_stored_topology, described_topology
 
-__all__ = ["described", "streams_group_describe", "streams_group_describe_failed"]
+__all__ = ["described", "streams_group_describe"]
 
 
 def streams_group_describe(
@@ -32,9 +32,6 @@ def streams_group_describe(
             one if one.error_code else replace(one, topology_description_status=_NOT_STORED) for one in groups
         )
     return Result(response=StreamsGroupDescribeResponse(groups=groups))
-
-
-streams_group_describe_failed = fail_each(StreamsGroupDescribeResponse, DescribedGroup)
 
 
 def described(shard: CoordinatorShard, group: StreamsGroup) -> DescribedGroup:

@@ -21,7 +21,7 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import CommittedOffset, ShareGroup
 
-__all__ = ["fetch_failed", "fetch_offsets"]
+__all__ = ["fetch_offsets"]
 
 SEVERAL_GROUPS = 8
 
@@ -171,27 +171,4 @@ def _partition(
         committed_offset=found.value.offset,
         committed_leader_epoch=found.leader_epoch,
         metadata=found.value.metadata,
-    )
-
-
-def fetch_failed(
-    request: OffsetFetchRequest, context: RequestContext, code: ErrorCode, message: str
-) -> OffsetFetchResponse:
-    """Return the error: per group since v8, at the top level since v2, else per partition."""
-    if context.api_version >= SEVERAL_GROUPS:
-        groups = (OffsetFetchResponseGroup(group_id=group.group_id, error_code=code) for group in request.groups)
-        return OffsetFetchResponse(groups=tuple(groups))
-    if context.api_version >= 2:
-        return OffsetFetchResponse(error_code=code)
-    return OffsetFetchResponse(
-        topics=tuple(
-            OffsetFetchResponseTopic(
-                name=topic.name,
-                partitions=tuple(
-                    OffsetFetchResponsePartition(partition_index=index, committed_offset=-1, error_code=code)
-                    for index in topic.partition_indexes
-                ),
-            )
-            for topic in request.topics or ()
-        )
     )

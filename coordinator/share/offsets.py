@@ -47,7 +47,11 @@ from quorate.coordinator.share.initialisation import initialized, initializing_r
 from quorate.coordinator.share.partitions import deleting_topics, in_map, named, read
 from quorate.coordinator.state.share import ShareGroup
 
-__all__ = ["alter_offsets", "delete_offsets", "describe_offsets", "describe_offsets_failed"]
+__all__ = [
+    "alter_offsets",
+    "delete_offsets",
+    "describe_offsets",
+]
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TEXT = "This server does not host this topic-partition."
@@ -67,20 +71,6 @@ def describe_offsets(
     """Return the start offsets and lags of groups; as in Kafka, a group need not exist."""
     groups = tuple(_described(shard, group) for group in request.groups)
     return Result(response=DescribeShareGroupOffsetsResponse(groups=groups))
-
-
-def describe_offsets_failed(
-    request: DescribeShareGroupOffsetsRequest, context: RequestContext, code: ErrorCode, message: str
-) -> DescribeShareGroupOffsetsResponse:
-    """Return the error for each group."""
-    return DescribeShareGroupOffsetsResponse(
-        groups=tuple(
-            DescribeShareGroupOffsetsResponseGroup(
-                group_id=group.group_id, error_code=code, error_message=message or None
-            )
-            for group in request.groups
-        )
-    )
 
 
 def _described(
