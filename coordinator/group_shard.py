@@ -43,7 +43,7 @@ from quorate.coordinator.classic.sync import sync_group
 from quorate.coordinator.client_assignors.extension import ClientAssignors
 from quorate.coordinator.consumer import regexes
 from quorate.coordinator.consumer.heartbeat import consumer_group_heartbeat
-from quorate.coordinator.consumer.sessions import restart_sessions
+from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.conversion import join, sync_and_heartbeat
 from quorate.coordinator.describe.classic import describe_groups
 from quorate.coordinator.describe.consumer import consumer_group_describe
@@ -197,11 +197,11 @@ class GroupCoordinatorShard(CoordinatorShard):
             if isinstance(group, ClassicGroup):
                 start_sessions(self, group, now_ms)
             elif isinstance(group, ConsumerGroup):
-                restart_sessions(self, group, now_ms)
+                SESSIONS.restart(self, group, now_ms)
             elif isinstance(group, ShareGroup):
                 share_leaving.restart_sessions(self, group, now_ms)
             elif isinstance(group, StreamsGroup):
-                streams_leaving.restart_sessions(self, group, now_ms)
+                streams_leaving.SESSIONS.restart(self, group, now_ms)
         regexes.set_first_topics_version(self)
         self._schedule_clean_up(now_ms)
         return Result()

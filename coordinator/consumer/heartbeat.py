@@ -15,12 +15,11 @@ from quorate.codecs.messages.classic_group import GroupMetadataKey
 from quorate.codecs.tags import Tags
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_capacity, check_request
-from quorate.coordinator.consumer.leaving import leave
+from quorate.coordinator.consumer.leaving import SESSIONS, leave
 from quorate.coordinator.consumer.members import find_or_join, same_names, updated_metadata
 from quorate.coordinator.consumer.owned import Order
 from quorate.coordinator.consumer.progress import Progress
 from quorate.coordinator.consumer.regexes import RegexChange, update_regex
-from quorate.coordinator.consumer.sessions import start_session
 from quorate.coordinator.consumer.stable_heartbeat import stable_member_result
 from quorate.coordinator.consumer.subscriptions import Refreshed, is_stale, refresh
 from quorate.coordinator.consumer.target import changes_assignor
@@ -120,7 +119,7 @@ def _beat(
     )
     updated = progress.assign_and_reconcile(shard, records)
 
-    start_session(shard, group.group_id, member_id, now_ms)
+    SESSIONS.start(shard, group.group_id, member_id, now_ms)
     extra = _NOTHING
     if shard.extensions:
         extra = _extra(shard, progress, updated, joining=joining)

@@ -14,23 +14,11 @@ from quorate.coordinator.consumer.partition_metadata import Subscriptions, chang
 from quorate.coordinator.consumer.subscriptions import hash_of, without_members
 from quorate.coordinator.conversion.downgrade import downgrade
 from quorate.coordinator.results import Result
+from quorate.coordinator.sessions import Sessions, cancel_timers
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, MemberState
 
-__all__ = ["REBALANCE_TIMER", "cancel_timers", "fence", "leave", "removal", "session_timer"]
-
-REBALANCE_TIMER = "rebalance-timeout-%s-%s"
-JOIN_TIMER = "join-%s-%s"
-SYNC_TIMER = "sync-%s-%s"
-"""Keys of a member's timers, by group and member id.
-
-Members that use the classic protocol have join and sync timers.
-"""
-
-
-def session_timer(group_id: str, member_id: str) -> str:
-    """Return the key of a member's session timer, which each heartbeat needs."""
-    return f"session-timeout-{group_id}-{member_id}"
+__all__ = ["SESSIONS", "fence", "leave", "removal"]
 
 
 def leave(
@@ -120,8 +108,9 @@ def removal(
     return records
 
 
-def cancel_timers(shard: CoordinatorShard, group_id: str, member_id: str) -> None:
-    """Cancel the timers of a removed member."""
-    shard.timers.cancel(session_timer(group_id, member_id))
-    for key in (REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
-        shard.timers.cancel(key % (group_id, member_id))
+SESSIONS = Sessions(
+    ConsumerGroup,
+    "group_consumer_session_timeout_ms",
+    lambda shard, group, member, now_ms: fence(shard, group, [member], now_ms),
+    MemberState.UNREVOKED_PARTITIONS,
+)

@@ -6,9 +6,9 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.consumer import records as write
+from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.consumer.next_target import next_target
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
-from quorate.coordinator.consumer.sessions import watch_revocation
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
 from quorate.coordinator.consumer.target import INTERVAL, Target, TargetRequest, last_target
 from quorate.coordinator.shard import ConsumerGroupExtension, CoordinatorShard
@@ -101,5 +101,5 @@ class Progress:
             # Classic members learn from heartbeats that they must rejoin, which has its own
             # timeout.
             if not updated.uses_classic_protocol:
-                watch_revocation(shard, group.group_id, updated, self.now_ms)
+                SESSIONS.watch_revocation(shard, group.group_id, updated, self.now_ms)
         return updated  # even if equal, as the order of partitions may differ

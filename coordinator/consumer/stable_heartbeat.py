@@ -7,9 +7,9 @@ full handler (`heartbeat`).
 from functools import lru_cache
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from quorate.coordinator.consumer.leaving import session_timer
-from quorate.coordinator.consumer.sessions import start_session
+from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.sessions import session_timer
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, MemberState
 
@@ -67,7 +67,7 @@ def stable_member_result(
         timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
         interval_ms = shard.config_of(group_id, "group_consumer_heartbeat_interval_ms")
     if not shard.timers.postpone(session_timer(group_id, member_id), now_ms + timeout_ms):
-        start_session(shard, group_id, member_id, now_ms)
+        SESSIONS.start(shard, group_id, member_id, now_ms)
     return _result(member_id, epoch, interval_ms)
 
 

@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from quorate.coordinator.consumer.leaving import JOIN_TIMER, SYNC_TIMER
-from quorate.coordinator.consumer.sessions import fence_if_present, start_session
+from quorate.coordinator.consumer.leaving import SESSIONS
+from quorate.coordinator.sessions import JOIN_TIMER, SYNC_TIMER
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerMember
 
@@ -15,7 +15,7 @@ def expect_rejoin(shard: CoordinatorShard, group_id: str, member: ConsumerMember
 
     The timeout starts with the first response that requires it to rejoin.
     """
-    expire = partial(fence_if_present, shard, group_id, member.member_id)
+    expire = partial(SESSIONS.fence_if_present, shard, group_id, member.member_id)
     key = JOIN_TIMER % (group_id, member.member_id)
     shard.timers.schedule_if_absent(key, now_ms + member.metadata.rebalance_timeout_ms, expire)
 
@@ -31,8 +31,8 @@ def joined(
 ) -> None:
     """Start the member's session, and wait for SyncGroup within its rebalance timeout."""
     shard.timers.cancel(JOIN_TIMER % (group_id, member_id))
-    start_session(shard, group_id, member_id, now_ms, session_timeout_ms)
-    expire = partial(fence_if_present, shard, group_id, member_id)
+    SESSIONS.start(shard, group_id, member_id, now_ms, session_timeout_ms)
+    expire = partial(SESSIONS.fence_if_present, shard, group_id, member_id)
     shard.timers.schedule(SYNC_TIMER % (group_id, member_id), now_ms + rebalance_timeout_ms, expire)
 
 
@@ -46,4 +46,4 @@ def restart_session(shard: CoordinatorShard, group_id: str, member: ConsumerMemb
     """Restart the session of a classic member, which has its own session timeout."""
     classic = member.metadata.classic_member_metadata
     assert classic is not None
-    start_session(shard, group_id, member.member_id, now_ms, classic.session_timeout_ms)
+    SESSIONS.start(shard, group_id, member.member_id, now_ms, classic.session_timeout_ms)

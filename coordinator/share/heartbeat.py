@@ -16,7 +16,7 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.share.checks import JOIN, LEAVE, check_epoch, check_request
 from quorate.coordinator.share.initialisation import initialize, uninitialized
-from quorate.coordinator.share.leaving import leave, start_session
+from quorate.coordinator.share.leaving import SESSIONS, leave
 from quorate.coordinator.share.states import advanced_to
 from quorate.coordinator.share.subscriptions import in_map_order, subscribers, subscription_type_of, updated_metadata
 from quorate.coordinator.share.target import (
@@ -98,7 +98,7 @@ def _heartbeat(
         updated = replace(updated, assigned=as_recorded(subscribed_target))
         if epoch_changed or is_new:
             records.append(write.current_assignment(group_id, updated))
-    start_session(shard, group_id, member_id, now_ms)
+    SESSIONS.start(shard, group_id, member_id, now_ms)
     is_full = request.member_epoch == JOIN or request.subscribed_topic_names is not None
     response = ShareGroupHeartbeatResponse(
         member_id=member_id,

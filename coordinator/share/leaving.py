@@ -1,17 +1,15 @@
 """Removal of members of share groups: they leave or time out."""
 
-from functools import partial
-
 from quorate.codecs.api import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from quorate.coordinator.consumer.checks import existing_member
-from quorate.coordinator.consumer.leaving import session_timer
 from quorate.coordinator.consumer.subscriptions import hash_of
 from quorate.coordinator.results import Result
+from quorate.coordinator.sessions import Sessions, session_timer
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["leave", "restart_sessions", "start_session"]
+__all__ = ["SESSIONS", "leave", "restart_sessions"]
 
 
 def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Result[ShareGroupHeartbeatResponse]:
@@ -35,24 +33,12 @@ def _fence(shard: CoordinatorShard, group: ShareGroup, member: ShareMember) -> R
     return Result(records=records)
 
 
-def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
-    """Restart the member's session; it is removed after the session timeout."""
-    timeout_ms = shard.config_of(group_id, "group_share_session_timeout_ms")
-    key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
-    if not shard.timers.postpone(key, at_ms):
-        shard.timers.schedule(key, at_ms, partial(_fence_if_present, shard, group_id, member_id))
-
-
-def _fence_if_present(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> Result[None]:
-    group = shard.state.groups.get(group_id)
-    member = group.members.get(member_id) if isinstance(group, ShareGroup) else None
-    if member is None or not isinstance(group, ShareGroup):
-        return Result()
-    return _fence(shard, group, member)
+SESSIONS = Sessions(
+    ShareGroup, "group_share_session_timeout_ms", lambda shard, group, member, _: _fence(shard, group, member)
+)
 
 
 def restart_sessions(shard: CoordinatorShard, group: ShareGroup, now_ms: int) -> None:
     """Start sessions and the retry interval of initializing partitions after a load."""
     group.initializing_since_ms = now_ms
-    for member_id, _ in group.members.ordered():
-        start_session(shard, group.group_id, member_id, now_ms)
+    SESSIONS.restart(shard, group, now_ms)

@@ -31,7 +31,7 @@ from quorate.coordinator.streams.checks import (
     check_request,
     check_tasks,
 )
-from quorate.coordinator.streams.leaving import leave, start_session, watch_revocation
+from quorate.coordinator.streams.leaving import SESSIONS, leave
 from quorate.coordinator.streams.members import METADATA, changes_assignment, find_or_join, updated_metadata
 from quorate.coordinator.streams.reconcile import reconcile
 from quorate.coordinator.streams.statuses import StreamsStatus
@@ -124,7 +124,7 @@ def _beat(
     target = next_target(shard, target_request, records)
     statuses += _delayed(target)
     updated = _reconciled(shard, group, member, target, request, records, stable=stable, now_ms=now_ms)
-    start_session(shard, group_id, member_id, now_ms)
+    SESSIONS.start(shard, group_id, member_id, now_ms)
     if request.shutdown_application:
         group.request_shutdown(member_id)
 
@@ -306,7 +306,7 @@ def _reconciled(
     updated = reconcile(member, target.epoch, tasks, group.processes, _owned(request))
     if updated is not member:
         records.append(write.current_assignment(group.group_id, updated))
-        watch_revocation(shard, group.group_id, updated, now_ms)
+        SESSIONS.watch_revocation(shard, group.group_id, updated, now_ms)
     return updated
 
 

@@ -1,13 +1,12 @@
 """Removal of members of streams groups: they leave, time out, or fail to revoke tasks."""
 
 from dataclasses import replace
-from functools import partial
 
 from quorate.codecs.api import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
 from quorate.coordinator.consumer.checks import existing_member
-from quorate.coordinator.consumer.leaving import REBALANCE_TIMER, cancel_timers, session_timer
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
+from quorate.coordinator.sessions import Sessions, cancel_timers
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
@@ -15,7 +14,7 @@ from quorate.coordinator.state.streams_tasks import AssignedTasks
 from quorate.coordinator.streams import records as write
 from quorate.coordinator.streams.checks import check_static_member
 
-__all__ = ["leave", "restart_sessions", "start_session", "watch_revocation"]
+__all__ = ["SESSIONS", "leave"]
 
 
 def leave(shard: CoordinatorShard, request: StreamsGroupHeartbeatRequest) -> Result[StreamsGroupHeartbeatResponse]:
@@ -71,42 +70,9 @@ def _fence(shard: CoordinatorShard, group: StreamsGroup, member: StreamsMember) 
     return Result(records=records)
 
 
-def start_session(shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int) -> None:
-    """Restart the member's session; it is removed after the session timeout."""
-    timeout_ms = shard.config_of(group_id, "group_streams_session_timeout_ms")
-    key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
-    if not shard.timers.postpone(key, at_ms):
-        shard.timers.schedule(key, at_ms, partial(_fence_if_present, shard, group_id, member_id))
-
-
-def watch_revocation(shard: CoordinatorShard, group_id: str, member: StreamsMember, now_ms: int) -> None:
-    """Remove a member that does not revoke its tasks within its rebalance timeout.
-
-    The timer is set while the member has tasks to revoke at its epoch, and cancelled otherwise.
-    """
-    key = REBALANCE_TIMER % (group_id, member.member_id)
-    if member.state is not TaskState.UNREVOKED_TASKS:
-        shard.timers.cancel(key)
-        return
-    expire = partial(_fence_if_present, shard, group_id, member.member_id, epoch=member.epoch)
-    timeout_ms = -1 if member.metadata is None else member.metadata.rebalance_timeout_ms
-    shard.timers.schedule(key, now_ms + timeout_ms, expire)
-
-
-def _fence_if_present(
-    shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, *, epoch: int | None = None
-) -> Result[None]:
-    """Remove the member, if it still exists and has this epoch."""
-    group = shard.state.groups.get(group_id)
-    member = group.members.get(member_id) if isinstance(group, StreamsGroup) else None
-    if member is None or not isinstance(group, StreamsGroup) or epoch not in (None, member.epoch):
-        return Result()
-    return _fence(shard, group, member)
-
-
-def restart_sessions(shard: CoordinatorShard, group: StreamsGroup, now_ms: int) -> None:
-    """Start the session and revocation timers of all members after a load."""
-    for member_id, member in group.members.ordered():
-        start_session(shard, group.group_id, member_id, now_ms)
-        if member.state is TaskState.UNREVOKED_TASKS:
-            watch_revocation(shard, group.group_id, member, now_ms)
+SESSIONS = Sessions(
+    StreamsGroup,
+    "group_streams_session_timeout_ms",
+    lambda shard, group, member, _: _fence(shard, group, member),
+    TaskState.UNREVOKED_TASKS,
+)
