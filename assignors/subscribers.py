@@ -12,11 +12,12 @@ import numpy.typing as npt
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, stable_order
 
 __all__ = [
     "SubscriberSets",
     "assigned_by_topic",
+    "by_topic",
     "range_owners",
     "ranges",
     "subscriber_sets",
@@ -51,14 +52,7 @@ def subscriber_sets(group: GroupSpec, order: Ints | None = None) -> SubscriberSe
     if len(subscriptions) == 1:
         set_of[subscriptions[0].topics] = 0
         return SubscriberSets(set_of, [order], [np.arange(len(order))])
-    # Pairs of topic and subscription that includes it, sorted by topic.
-    lengths = [len(subscription.topics) for subscription in subscriptions]
-    topics = np.concatenate([np.empty(0, np.int64), *(subscription.topics for subscription in subscriptions)])
-    naming = np.repeat(np.arange(len(subscriptions)), lengths)
-    by_topic = np.argsort(topics, kind="stable")
-    topics, naming = topics[by_topic], naming[by_topic]
-    starts = np.flatnonzero(np.diff(topics, prepend=-1))
-    ends = np.append(starts[1:], len(topics))[: len(starts)]
+    topics, naming, starts, ends = by_topic([one.topics for one in subscriptions], len(group.topology))
     alone = ends - starts == 1
     whole, set_of[topics[starts[alone]]] = np.unique(naming[starts[alone]], return_inverse=True)
     named: list[Ints] = list(whole.reshape(-1, 1))
@@ -70,6 +64,19 @@ def subscriber_sets(group: GroupSpec, order: Ints | None = None) -> SubscriberSe
         set_of[topics[start]] = number
     places = _places(group.subscription_of[order], len(subscriptions), named)
     return SubscriberSets(set_of, [order[where] for where in places], places)
+
+
+def by_topic(subscriptions: Sequence[Ints], topic_count: int) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return pairs of topic and number of a subscription that includes it, sorted by both.
+
+    Also returns where the pairs of each topic begin and end.
+    """
+    topics = np.concatenate([np.empty(0, np.int64), *subscriptions])
+    numbers = np.repeat(np.arange(len(subscriptions)), [len(one) for one in subscriptions])
+    order = stable_order(topics, topic_count)
+    topics = topics[order]
+    starts = np.flatnonzero(np.diff(topics, prepend=-1))
+    return topics, numbers[order], starts, np.append(starts[1:], len(topics))[: len(starts)]
 
 
 def _places(subscription_of: Ints, subscriptions: int, named: Sequence[Ints]) -> list[Ints]:

@@ -9,7 +9,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -49,24 +49,22 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def _duration(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
-    """Return a duration such as 30s, 5m, 12h or 7d in seconds."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smhd]?)", value.strip().lower())
-    if found is None or not float(found[1]):
-        raise click.BadParameter(f"{value!r} is not a duration such as 30s, 5m, 12h or 7d")
-    return float(found[1]) * _UNITS[found[2]]
+def _quantity(pattern: str, units: Mapping[str, float], what: str) -> Callable[..., float | None]:
+    """Return a callback that parses a number with a unit."""
+
+    def parsed(_: click.Context, __: click.Parameter, value: str | None) -> float | None:
+        if value is None:
+            return None
+        found = re.fullmatch(pattern, value.strip().lower())
+        if found is None or not float(found[1]):
+            raise click.BadParameter(f"{value!r} is not a {what}")
+        return float(found[1]) * units[found[2]]
+
+    return parsed
 
 
-def _size(_: click.Context, __: click.Parameter, value: str | None) -> int | None:
-    """Return a size such as 500M or 2G in bytes."""
-    if value is None:
-        return None
-    found = re.fullmatch(r"(\d+)\s*([kmg]?)b?", value.strip().lower())
-    if found is None or not int(found[1]):
-        raise click.BadParameter(f"{value!r} is not a size such as 500M or 2G")
-    return int(found[1]) * _SIZES[found[2]]
+_duration = _quantity(r"(\d+(?:\.\d+)?)\s*([smhd]?)", _UNITS, "duration such as 30s, 5m, 12h or 7d")
+_size = _quantity(r"(\d+)\s*([kmg]?)b?", _SIZES, "size such as 500M or 2G")
 
 
 @click.command(cls=WithConnection, help=HELP)
@@ -188,7 +186,7 @@ def _observer(options: dict[str, Any]) -> "Observer":
     common: dict[str, Any] = {
         "state": options["state"],
         "limits": limits,
-        "keep_bytes": options["keep_size"],
+        "keep_bytes": options["keep_size"] and int(options["keep_size"]),
         "outputs": _outputs(options),
     }
     if options["bootstrap_servers"] is None:

@@ -166,15 +166,11 @@ class Play:
         self._settle(6)
         self._end(self._local_summary())
 
-        self._chapter("The broker of rack c moves to rack b")
-        self.kafka.restart_broker(3, rack="b")
-        self._settle(6)
-        self._end(self._local_summary())
-
-        self._chapter("And back to rack c")
-        self.kafka.restart_broker(3, rack="c")
-        self._settle(6)
-        self._end(self._local_summary())
+        for title, rack in (("The broker of rack c moves to rack b", "b"), ("And back to rack c", "c")):
+            self._chapter(title)
+            self.kafka.restart_broker(3, rack=rack)
+            self._settle(6)
+            self._end(self._local_summary())
 
         self._chapter("The topic gets three more partitions")
         self.kafka.add_partitions(TOPIC, 9)

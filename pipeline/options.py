@@ -226,10 +226,10 @@ def parse_types(types: str | Iterable[str] | None, topic: str) -> tuple[str, ...
 
     Raises `OptionError`.
     """
-    if types is None or (isinstance(types, str) and types.strip() in ("", "all")):
+    names = _listed(types)
+    if names is None:
         return None
-    names = [name.strip() for name in (types.split(",") if isinstance(types, str) else types)]
-    found = [one.name for one in record_types(topic, [name for name in names if name])]
+    found = [one.name for one in record_types(topic, names)]
     return (*found, *([CONTROL] if CONTROL in names else []))
 
 
@@ -237,12 +237,19 @@ def parse_columns(
     columns: str | Iterable[str] | None, topic: str, types: Iterable[str] | None
 ) -> tuple[str, ...] | None:
     """Return the names of columns, in the given order; `None` for all. Raises `OptionError`."""
-    if columns is None or (isinstance(columns, str) and columns.strip() in ("", "all")):
+    names = _listed(columns)
+    if names is None:
         return None
-    names = [name.strip() for name in (columns.split(",") if isinstance(columns, str) else columns)]
-    found = tuple(name for name in names if name)
-    arrow_schema(topic, types, found)
-    return found
+    arrow_schema(topic, types, names)
+    return names
+
+
+def _listed(names: str | Iterable[str] | None) -> tuple[str, ...] | None:
+    """Return names without spaces around them; `None` for all."""
+    if names is None or (isinstance(names, str) and names.strip() in ("", "all")):
+        return None
+    stripped = (name.strip() for name in (names.split(",") if isinstance(names, str) else names))
+    return tuple(name for name in stripped if name)
 
 
 def _paths(known: Mapping[str, str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.lags import Lags
 from quorate.assignors.model import AssignorError
 from quorate.assignors.owners import previous_owners
+from quorate.assignors.subscribers import by_topic
 from quorate.assignors.topology import Ints, Topology
 
 __all__ = ["GivenLags", "Missing", "Table", "first_in_turn", "lag_array"]
@@ -84,12 +85,7 @@ class Table:
         ends = np.cumsum(np.bincount(subscriptions, minlength=len(group.subscriptions)))
         members = np.split(by_subscription, ends[:-1]) if len(ends) else []
         topics = [subscription.topics for subscription in group.subscriptions]
-        flat = np.concatenate(topics) if topics else np.empty(0, np.int64)
-        which = np.repeat(np.arange(len(topics)), [len(one) for one in topics])
-        order = np.lexsort((which, flat))
-        flat, which = flat[order], which[order]
-        starts = np.flatnonzero(np.diff(flat, prepend=-1))
-        ends = np.append(starts[1:], len(flat))[: len(starts)]
+        flat, which, starts, ends = by_topic(topics, len(self.topology))
         for topic, start, end in zip(flat[starts].tolist(), starts.tolist(), ends.tolist(), strict=True):
             listed = which[start:end]
             key = self._key_of[topic] = listed.tobytes()

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.owners import previous_owners
-from quorate.assignors.subscribers import topics_by_name
-from quorate.assignors.topology import Ints, runs, stable_order
+from quorate.assignors.subscribers import by_topic, topics_by_name
+from quorate.assignors.topology import Ints, runs
 
 __all__ = ["Kinds", "Locality", "numbered"]
 
@@ -83,12 +83,7 @@ class Kinds:
         `given`: the group's numbers of the subscriptions. Kinds are sorted by their subscriptions.
         """
         listed = [group.subscriptions[number].topics for number in given.tolist()]
-        topics = np.concatenate([np.empty(0, np.int64), *listed])
-        subscriptions = np.repeat(np.arange(len(listed)), [len(each) for each in listed])
-        order = stable_order(topics, len(group.topology))
-        topics, subscriptions = topics[order], subscriptions[order]
-        starts = np.flatnonzero(np.diff(topics, prepend=-1))
-        ends = np.append(starts[1:], len(topics))[: len(starts)]
+        topics, subscriptions, starts, ends = by_topic(listed, len(group.topology))
         data = subscriptions.astype(">u4").tobytes()
         subscribers = [data[4 * start : 4 * end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
         different = sorted(set(subscribers))

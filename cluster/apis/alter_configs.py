@@ -6,8 +6,8 @@ their values.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, changes_metadata
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+R = TypeVar("R", bound=Message)
+
 TOPIC, BROKER, GROUP = ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.GROUP
 CLIENT_METRICS = ConfigResourceType.CLIENT_METRICS
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -58,17 +60,7 @@ def alter_configs(broker: "Broker", request: AlterConfigsRequest, context: Conte
         return {config.name: config.value for config in one.configs}
 
     found = yield from _altered(broker, context.access, request.resources, change, request.validate_only)
-    return AlterConfigsResponse(
-        responses=tuple(
-            AlterConfigsResourceResponse(
-                error_code=error,
-                error_message=message,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one, error, message in found
-        )
-    )
+    return AlterConfigsResponse(responses=_responses(AlterConfigsResourceResponse, found))
 
 
 @changes_metadata
@@ -77,16 +69,13 @@ def incremental_alter_configs(
 ) -> Work[IncrementalAlterConfigsResponse]:
     """Set or delete configs of each resource, append to lists, or subtract from lists."""
     found = yield from _altered(broker, context.access, request.resources, _changed, request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=tuple(
-            IncrementalResponse(
-                error_code=error,
-                error_message=message,
-                resource_type=one.resource_type,
-                resource_name=one.resource_name,
-            )
-            for one, error, message in found
-        )
+    return IncrementalAlterConfigsResponse(responses=_responses(IncrementalResponse, found))
+
+
+def _responses(kind: Callable[..., R], found: Iterable[tuple[Any, ErrorCode, str | None]]) -> tuple[R, ...]:
+    return tuple(
+        kind(error_code=error, error_message=message, resource_type=one.resource_type, resource_name=one.resource_name)
+        for one, error, message in found
     )
 
 

@@ -4,7 +4,7 @@ Members need READ on the group, descriptions DESCRIBE, deletions DELETE. Topics 
 need permissions, too.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -63,15 +63,17 @@ def group_heartbeat(call: Call) -> Work[Any]:
 
     The coordinator filters topics that match a regex.
     """
-    request, access = call.request, call.access
-    if lacks_feature(call.broker, request):
+    invalid = share_member_id_is_too_long(call.request)
+    return _heartbeat(call, () if invalid else call.request.subscribed_topic_names or ())
+
+
+def _heartbeat(call: Call, names: Iterable[str]) -> Work[Any]:
+    """Require READ on the group, and DESCRIBE on topics."""
+    if lacks_feature(call.broker, call.request):
         return call.handle()
-    if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
+    if not call.access.may(Operation.READ, ResourceType.GROUP, call.request.group_id):
         return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    if share_member_id_is_too_long(request):
-        return call.handle()
-    names = request.subscribed_topic_names or ()
-    if not (yield from access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)):
+    if not (yield from call.access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)):
         return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
     return call.handle()
 
@@ -81,17 +83,7 @@ def streams_group_heartbeat(call: Call) -> Work[Any]:
 
     The handler requires CREATE for internal topics that it creates.
     """
-    request, access = call.request, call.access
-    if lacks_feature(call.broker, request):
-        return call.handle()
-    if not access.may(Operation.READ, ResourceType.GROUP, request.group_id):
-        return (yield from call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    names = named_topics(request)
-    if topology_problem(request) is None and not (
-        yield from access.may_with_all(Operation.DESCRIBE, ResourceType.TOPIC, names)
-    ):
-        return (yield from call.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-    return call.handle()
+    return _heartbeat(call, named_topics(call.request) if topology_problem(call.request) is None else ())
 
 
 # ---- list, describe and delete
