@@ -12,11 +12,11 @@ from quorate.cluster import EmbeddedCluster
 from quorate.codecs.releases import KafkaVersion
 from quorate.integration.verify.check import Check
 from quorate.integration.verify.checks.admin import alter, describe
-from quorate.integration.verify.checks.classic_groups import join_fields, sync_fields
+from quorate.integration.verify.checks.classic_groups import beat, join, leave, sync
 from quorate.integration.verify.checks.fetch import offsets_at, read
-from quorate.integration.verify.checks.offsets import commit, fetched
+from quorate.integration.verify.checks.offsets import fetch, offsets_of
 from quorate.integration.verify.checks.produce import to_partition
-from quorate.integration.verify.checks.transactions import add_partitions, producer
+from quorate.integration.verify.checks.transactions import add_partitions, end, producer
 from quorate.integration.verify.messages import batch_of
 from quorate.integration.verify.recorder import record
 from quorate.integration.verify.session import CheckSession, CheckStep
@@ -74,42 +74,39 @@ class _Play:
         return self.random.choice([*self.topics, f"{self.s.prefix}none"])
 
     def join(self) -> None:
-        first = self.s.ask("JoinGroup", 9, **join_fields(self.group, self.some(self.member, self.member, "nobody")))
+        first = join(self.s, self.group, self.some(self.member, self.member, "nobody"))
         if first.member_id and first.error_code == 79:
-            first = self.s.ask("JoinGroup", 9, **join_fields(self.group, first.member_id))
+            first = join(self.s, self.group, first.member_id)
         if first.error_code == 0:
             self.member, self.generation = first.member_id, first.generation_id
 
     def sync(self) -> None:
         given = [{"member_id": self.member, "assignment": b"mine"}]
         generation = self.some(self.generation, self.generation, 77)
-        self.s.ask("SyncGroup", 5, **sync_fields(self.group, self.member, generation), assignments=given)
+        sync(self.s, self.group, self.member, generation, assignments=given)
 
     def heartbeat(self) -> None:
         generation = self.some(self.generation, self.generation, 77)
         member = self.some(self.member, self.member, "nobody")
-        self.s.ask("Heartbeat", 4, group_id=self.group, generation_id=generation, member_id=member)
+        beat(self.s, self.group, member, generation)
 
     def leave(self) -> None:
-        members = [{"member_id": self.some(self.member, "nobody")}]
-        self.s.ask("LeaveGroup", 4, group_id=self.group, members=members)
+        leave(self.s, self.group, {"member_id": self.some(self.member, "nobody")})
 
     def commit(self) -> None:
         generation, member = self.some((-1, ""), (self.generation, self.member), (77, self.member))
-        fields = commit(self.topic, self.random.randrange(9), partition=self.random.randrange(3))
+        topic, partitions = self.topic, offsets_of(self.random.randrange(9), first=self.random.randrange(3))
         self.s.ask(
             "OffsetCommit",
             8,
             group_id=self.group,
             generation_id_or_member_epoch=generation,
             member_id=member,
-            **fields,
+            topics=[{"name": topic, "partitions": partitions}],
         )
 
     def fetch_offsets(self) -> None:
-        self.s.ask(
-            "OffsetFetch", 8, require_stable=self.some(True, False), **fetched(self.group, self.topics[0], 0, 1, 2)
-        )
+        fetch(self.s, self.group, self.topics[0], 0, 1, 2, require_stable=self.some(True, False))
 
     def delete_offsets(self) -> None:
         partitions = [{"partition_index": self.random.randrange(2)}]
@@ -175,8 +172,7 @@ class _Play:
 
     def end(self) -> None:
         if self.producer is not None:
-            committed = self.some(True, False)
-            self.s.ask("EndTxn", 3, transactional_id=self.transactional_id, committed=committed, **self.producer)
+            end(self.s, self.transactional_id, self.producer, committed=self.some(True, False))
 
 
 def random_check(seed: int) -> Check:

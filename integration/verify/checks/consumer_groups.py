@@ -3,34 +3,33 @@
 from typing import Any
 
 from quorate.integration.verify.check import check, checks_in
-from quorate.integration.verify.checks.classic_groups import join_fields, stable_member
+from quorate.integration.verify.checks.classic_groups import join as join_classic
+from quorate.integration.verify.checks.classic_groups import stable_member
 from quorate.integration.verify.session import CheckSession
 
 
-def joining(group: str, member_id: str, *topics: str, **more: Any) -> dict[str, Any]:
-    """Return the fields of a heartbeat that joins."""
-    fields = {
-        "group_id": group,
-        "member_id": member_id,
-        "member_epoch": 0,
-        "rebalance_timeout_ms": 10_000,
-        "subscribed_topic_names": list(topics),
-        "topic_partitions": [],
-    }
-    return fields | more
+def beat(s: CheckSession, group: str, member_id: str, epoch: int, *, version: int = 1, **more: Any) -> Any:
+    """Send a heartbeat, and record its response."""
+    fields = {"group_id": group, "member_id": member_id, "member_epoch": epoch, **more}
+    return s.ask("ConsumerGroupHeartbeat", version, **fields)
 
 
-def joined(s: CheckSession, group: str, topic: str, member_id: str = "m1", **more: Any) -> int:
-    """Join until the member has an assignment; returns its epoch."""
-    response = s.ask(
-        "ConsumerGroupHeartbeat",
-        1,
-        compared=False,
-        until=lambda response: response.error_code != 0 or bool(response.assignment),
-        **joining(group, member_id, topic, **more),
-    )
-    epoch: int = response.member_epoch
+def join(s: CheckSession, group: str, member_id: str, *topics: str, **more: Any) -> Any:
+    """Send a heartbeat that joins, and record its response."""
+    fields = {"rebalance_timeout_ms": 10_000, "subscribed_topic_names": list(topics), "topic_partitions": [], **more}
+    return beat(s, group, member_id, 0, **fields)
+
+
+def joined(s: CheckSession, group: str, topic: str, **more: Any) -> int:
+    """Join as m1 until it has an assignment; returns its epoch."""
+    more["until"] = lambda response: response.error_code != 0 or bool(response.assignment)
+    epoch: int = join(s, group, "m1", topic, compared=False, **more).member_epoch
     return epoch
+
+
+def has_partitions(response: Any) -> bool:
+    """Return whether the response to a heartbeat assigns partitions."""
+    return bool(response.assignment and response.assignment.topic_partitions)
 
 
 def own(s: CheckSession, topic: str, *partitions: int) -> list[dict[str, Any]]:
@@ -38,26 +37,21 @@ def own(s: CheckSession, topic: str, *partitions: int) -> list[dict[str, Any]]:
     return [{"topic_id": s.target.topic_id(topic), "partitions": list(partitions)}]
 
 
-def beat(s: CheckSession, group: str, member_id: str, epoch: int, **fields: Any) -> Any:
-    """Send a heartbeat, and record its response."""
-    return s.ask("ConsumerGroupHeartbeat", 1, group_id=group, member_id=member_id, member_epoch=epoch, **fields)
-
-
 @check("KIP-848", "A member that joins at epoch 0 gets the group's epoch and its partitions.")
 def first_member_is_assigned_all_partitions(s: CheckSession) -> None:
     topic = s.topic(2)
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(s.name(), "m1", topic))
+    join(s, s.name(), "m1", topic)
 
 
 @check("KIP-848", "A heartbeat with an empty group id is an INVALID_REQUEST.")
 def heartbeat_needs_a_group_id(s: CheckSession) -> None:
-    s.ask("ConsumerGroupHeartbeat", 1, **joining("", "m1", "t"))
+    join(s, "", "m1", "t")
 
 
 @check("KIP-1082", "Since version 1 a heartbeat without a member id is an INVALID_REQUEST; before, it gets one.")
 def heartbeat_needs_a_member_id(s: CheckSession) -> None:
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(s.name(), "", "t"))
-    s.ask("ConsumerGroupHeartbeat", 0, **joining(s.name(), "", "t"))
+    join(s, s.name(), "", "t")
+    join(s, s.name(), "", "t", version=0)
 
 
 @check(
@@ -67,29 +61,29 @@ def heartbeat_needs_a_member_id(s: CheckSession) -> None:
 def joining_needs_all_fields(s: CheckSession) -> None:
     topic = s.topic()
     group = s.name()
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m1", subscribed_topic_names=None))
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m1", topic, rebalance_timeout_ms=-1))
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m1", topic, topic_partitions=None))
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m1", topic, topic_partitions=own(s, topic, 0)))
+    join(s, group, "m1", subscribed_topic_names=None)
+    join(s, group, "m1", topic, rebalance_timeout_ms=-1)
+    join(s, group, "m1", topic, topic_partitions=None)
+    join(s, group, "m1", topic, topic_partitions=own(s, topic, 0))
 
 
 @check("KIP-848", "An empty instance id, rack or assignor name is an INVALID_REQUEST.")
 def texts_must_not_be_empty(s: CheckSession) -> None:
     topic = s.topic()
     for name in ("instance_id", "rack_id", "server_assignor"):
-        s.ask("ConsumerGroupHeartbeat", 1, **joining(s.name(), "m1", topic, **{name: ""}))
+        join(s, s.name(), "m1", topic, **{name: ""})
 
 
 @check("KIP-848", "An assignor that the broker does not have is an UNSUPPORTED_ASSIGNOR.")
 def assignor_has_to_be_known(s: CheckSession) -> None:
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(s.name(), "m1", s.topic(), server_assignor="none"))
+    join(s, s.name(), "m1", s.topic(), server_assignor="none")
 
 
 @check("KIP-848", "A member may select the assignors uniform and range.")
 def range_assignor_is_available(s: CheckSession) -> None:
     topic = s.topic(2)
     for name in ("uniform", "range"):
-        s.ask("ConsumerGroupHeartbeat", 1, **joining(s.name(), "m1", topic, server_assignor=name))
+        join(s, s.name(), "m1", topic, server_assignor=name)
 
 
 @check(
@@ -117,16 +111,8 @@ def previous_epoch_is_accepted_with_a_subset(s: CheckSession) -> None:
     group, topic = s.name(), s.topic(2)
     epoch = joined(s, group, topic)
     beat(s, group, "m1", epoch, topic_partitions=own(s, topic, 0, 1))
-    s.ask(
-        "ConsumerGroupHeartbeat",
-        1,
-        compared=False,
-        until=lambda response: response.member_epoch > epoch,
-        group_id=group,
-        member_id="m1",
-        member_epoch=epoch,
-        subscribed_topic_names=[topic, s.name("t")],
-    )
+    changed: dict[str, Any] = {"compared": False, "subscribed_topic_names": [topic, s.name("t")]}
+    beat(s, group, "m1", epoch, until=lambda response: response.member_epoch > epoch, **changed)
     beat(s, group, "m1", epoch, topic_partitions=own(s, topic, 0))
     beat(s, group, "m1", epoch, topic_partitions=own(s, topic, 0, 7))
 
@@ -162,24 +148,12 @@ def partitions_are_revoked_before_others_own_them(s: CheckSession) -> None:
     group, topic = s.name(), s.topic(2)
     epoch = joined(s, group, topic)
     beat(s, group, "m1", epoch, topic_partitions=own(s, topic, 0, 1))
-    s.ask("ConsumerGroupHeartbeat", 1, compared=False, **joining(group, "m2", topic))
-    revoking = s.ask(
-        "ConsumerGroupHeartbeat",
-        1,
-        until=lambda response: bool(response.assignment),
-        group_id=group,
-        member_id="m1",
-        member_epoch=epoch,
-    )
+    join(s, group, "m2", topic, compared=False)
+    revoking = beat(s, group, "m1", epoch, until=lambda response: bool(response.assignment))
     kept = revoking.assignment.topic_partitions[0].partitions
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m2", topic))
+    join(s, group, "m2", topic)
     acknowledged = beat(s, group, "m1", epoch, topic_partitions=own(s, topic, *kept))
-    s.ask(
-        "ConsumerGroupHeartbeat",
-        1,
-        until=lambda response: bool(response.assignment and response.assignment.topic_partitions),
-        **joining(group, "m2", topic),
-    )
+    join(s, group, "m2", topic, until=has_partitions)
     beat(s, group, "m1", acknowledged.member_epoch)
 
 
@@ -188,7 +162,7 @@ def static_member_returns_to_its_partitions(s: CheckSession) -> None:
     group, topic = s.name(), s.topic(2)
     joined(s, group, topic, instance_id="i")
     beat(s, group, "m1", -2, instance_id="i")
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m9", topic, instance_id="i"))
+    join(s, group, "m9", topic, instance_id="i")
     beat(s, group, "m1", 1, instance_id="i")
 
 
@@ -196,7 +170,7 @@ def static_member_returns_to_its_partitions(s: CheckSession) -> None:
 def instance_id_belongs_to_one_member(s: CheckSession) -> None:
     group, topic = s.name(), s.topic()
     epoch = joined(s, group, topic, instance_id="i")
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m2", topic, instance_id="i"))
+    join(s, group, "m2", topic, instance_id="i")
     beat(s, group, "m2", epoch, instance_id="i")
     beat(s, group, "m1", epoch, instance_id="j")
 
@@ -204,28 +178,19 @@ def instance_id_belongs_to_one_member(s: CheckSession) -> None:
 @check("KIP-848", "A member that subscribes to a regex is assigned the topics whose whole names match.")
 def regex_is_resolved_by_the_broker(s: CheckSession) -> None:
     group, topic = s.name(), s.topic(2)
-    fields = joining(group, "m1", subscribed_topic_names=None, subscribed_topic_regex=topic[:-1] + "[0-9]")
-    s.ask(
-        "ConsumerGroupHeartbeat",
-        1,
-        until=lambda response: bool(response.assignment and response.assignment.topic_partitions),
-        **fields,
-    )
+    regex = topic[:-1] + "[0-9]"
+    join(s, group, "m1", until=has_partitions, subscribed_topic_names=None, subscribed_topic_regex=regex)
 
 
 @check("KIP-848", "A regex that RE2 cannot compile is an INVALID_REGULAR_EXPRESSION.")
 def regex_has_to_be_valid(s: CheckSession) -> None:
     for regex in ("(", "a(?=b)"):
-        s.ask(
-            "ConsumerGroupHeartbeat",
-            1,
-            **joining(s.name(), "m1", subscribed_topic_names=None, subscribed_topic_regex=regex),
-        )
+        join(s, s.name(), "m1", subscribed_topic_names=None, subscribed_topic_regex=regex)
 
 
 @check("KIP-848", "A member may subscribe to a topic that does not exist; it is assigned nothing.")
 def missing_topic_is_not_an_error(s: CheckSession) -> None:
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(s.name(), "m1", s.name("t")))
+    join(s, s.name(), "m1", s.name("t"))
 
 
 @check("KIP-848", "ConsumerGroupDescribe returns epochs, and the assigned and target partitions of members.")
@@ -273,15 +238,15 @@ def group_with_members_cannot_be_deleted(s: CheckSession) -> None:
 def classic_member_joins_a_consumer_group(s: CheckSession) -> None:
     group, topic = s.name(), s.topic()
     joined(s, group, topic)
-    s.ask("JoinGroup", 9, **{**join_fields(group), "protocol_type": "connect"})
-    s.ask("JoinGroup", 9, **join_fields(group))
+    join_classic(s, group, protocol_type="connect")
+    join_classic(s, group)
 
 
 @check("KIP-848", "A member of the consumer protocol turns a classic group into a consumer group.")
 def classic_group_with_members_is_upgraded(s: CheckSession) -> None:
     group, topic = s.name(), s.topic()
     stable_member(s, group)
-    s.ask("ConsumerGroupHeartbeat", 1, **joining(group, "m1", topic))
+    join(s, group, "m1", topic)
     s.ask("ListGroups", 5, at=group, types_filter=["consumer"])
 
 

@@ -6,6 +6,7 @@ from uuid import uuid4
 from quorate.codecs import Uuid
 from quorate.integration.verify.check import check, checks_in
 from quorate.integration.verify.checks.classic_groups import stable_member
+from quorate.integration.verify.checks.consumer_groups import has_partitions
 from quorate.integration.verify.session import CheckSession
 
 _ACCEPT, _RELEASE, _REJECT = 1, 2, 3
@@ -18,10 +19,9 @@ def member_id() -> str:
 
 def heartbeat(s: CheckSession, group: str, member: str, epoch: int, *topics: str, **more: Any) -> Any:
     """Send a heartbeat. `topics`: the subscription, if there are any."""
-    fields: dict[str, Any] = {"group_id": group, "member_id": member, "member_epoch": epoch}
     if topics:
-        fields["subscribed_topic_names"] = list(topics)
-    return s.ask("ShareGroupHeartbeat", 1, **fields, **more)
+        more["subscribed_topic_names"] = list(topics)
+    return s.ask("ShareGroupHeartbeat", 1, group_id=group, member_id=member, member_epoch=epoch, **more)
 
 
 def member_of(s: CheckSession, group: str, topic: str) -> str:
@@ -33,42 +33,45 @@ def member_of(s: CheckSession, group: str, topic: str) -> str:
     }
     s.ask("IncrementalAlterConfigs", 1, compared=False, resources=[resource])
     member = member_id()
-    response = heartbeat(s, group, member, 0, topic, compared=False)
-    s.ask(
-        "ShareGroupHeartbeat",
-        1,
-        compared=False,
-        until=lambda response: bool(response.assignment and response.assignment.topic_partitions),
-        group_id=group,
-        member_id=member,
-        member_epoch=response.member_epoch,
-        subscribed_topic_names=[topic],
-    )
+    epoch = heartbeat(s, group, member, 0, topic, compared=False).member_epoch
+    heartbeat(s, group, member, epoch, topic, compared=False, until=has_partitions)
     return member
+
+
+def fetching_member(s: CheckSession, *values: bytes) -> tuple[str, str, str]:
+    """Let a member acquire records of a new topic; returns group, member and topic."""
+    group, topic = s.name(), s.topic()
+    s.produce(topic, *values)
+    member = member_of(s, group, topic)
+    fetch(s, group, member, topic, 0, until=acquired)
+    return group, member, topic
 
 
 def fetch(
     s: CheckSession, group: str, member: str, topic: str, epoch: int, *batches: tuple[int, int, int], **more: Any
 ) -> Any:
     """Fetch one partition. `batches`: first offset, last offset and type of acknowledgements."""
-    partition = {"partition_index": 0, "acknowledgement_batches": acknowledgements(*batches)}
-    topics = [{"topic_id": s.target.topic_id(topic), "partitions": [partition]}]
-    fields: dict[str, Any] = {"group_id": group, "member_id": member, "share_session_epoch": epoch, "topics": topics}
-    return s.ask("ShareFetch", 1, max_wait_ms=500, min_bytes=1, max_records=500, batch_size=500, **fields, **more)
+    fields: dict[str, Any] = {"max_wait_ms": 500, "min_bytes": 1, "max_records": 500, "batch_size": 500, **more}
+    return acknowledge(s, group, member, topic, epoch, *batches, api_name="ShareFetch", **fields)
 
 
 def acknowledge(
-    s: CheckSession, group: str, member: str, topic: str, epoch: int, *batches: tuple[int, int, int]
+    s: CheckSession,
+    group: str,
+    member: str,
+    topic: str,
+    epoch: int,
+    *batches: tuple[int, int, int],
+    api_name: str = "ShareAcknowledge",
+    **more: Any,
 ) -> Any:
     """Acknowledge records of one partition."""
-    partition = {"partition_index": 0, "acknowledgement_batches": acknowledgements(*batches)}
+    acknowledged = [
+        {"first_offset": first, "last_offset": last, "acknowledge_types": [kind]} for first, last, kind in batches
+    ]
+    partition = {"partition_index": 0, "acknowledgement_batches": acknowledged}
     topics = [{"topic_id": s.target.topic_id(topic), "partitions": [partition]}]
-    return s.ask("ShareAcknowledge", 1, group_id=group, member_id=member, share_session_epoch=epoch, topics=topics)
-
-
-def acknowledgements(*batches: tuple[int, int, int]) -> list[dict[str, Any]]:
-    """Return acknowledgement batches."""
-    return [{"first_offset": first, "last_offset": last, "acknowledge_types": [kind]} for first, last, kind in batches]
+    return s.ask(api_name, 1, group_id=group, member_id=member, share_session_epoch=epoch, topics=topics, **more)
 
 
 def acquired(response: Any) -> bool:
@@ -126,10 +129,7 @@ def share_groups_are_described(s: CheckSession) -> None:
 
 @check("KIP-932", "A fetch acquires records; after they are accepted the next fetch gets the following ones.")
 def accepted_records_are_not_delivered_again(s: CheckSession) -> None:
-    group, topic = s.name(), s.topic()
-    s.produce(topic, b"a", b"b")
-    member = member_of(s, group, topic)
-    fetch(s, group, member, topic, 0, until=acquired)
+    group, member, topic = fetching_member(s, b"a", b"b")
     acknowledge(s, group, member, topic, 1, (0, 1, _ACCEPT))
     s.produce(topic, b"c")
     fetch(s, group, member, topic, 2)
@@ -150,10 +150,7 @@ def released_records_are_delivered_again(s: CheckSession) -> None:
     "Records that were not acquired are an INVALID_RECORD_STATE; overlapping batches are an INVALID_REQUEST.",
 )
 def acknowledgement_has_to_be_valid(s: CheckSession) -> None:
-    group, topic = s.name(), s.topic()
-    s.produce(topic, b"a", b"b")
-    member = member_of(s, group, topic)
-    fetch(s, group, member, topic, 0, until=acquired)
+    group, member, topic = fetching_member(s, b"a", b"b")
     acknowledge(s, group, member, topic, 1, (5, 6, _ACCEPT))
     acknowledge(s, group, member, topic, 2, (0, 1, _ACCEPT), (1, 1, _ACCEPT))
     acknowledge(s, group, member, topic, 3, (1, 0, _ACCEPT))
@@ -186,10 +183,7 @@ def first_fetch_has_no_acknowledgements(s: CheckSession) -> None:
 
 @check("KIP-932", "A fetch or acknowledgement at epoch -1 closes the session, and other members get its records.")
 def closed_session_releases_records(s: CheckSession) -> None:
-    group, topic = s.name(), s.topic()
-    s.produce(topic, b"a")
-    first = member_of(s, group, topic)
-    fetch(s, group, first, topic, 0, until=acquired)
+    group, first, topic = fetching_member(s, b"a")
     second = member_of(s, group, topic)
     acknowledge(s, group, first, topic, -1)
     fetch(s, group, second, topic, 0, client="b", until=acquired)
@@ -197,10 +191,7 @@ def closed_session_releases_records(s: CheckSession) -> None:
 
 @check("KIP-932", "DescribeShareGroupOffsets returns the start offset of partitions; -1 without a group.")
 def start_offsets_are_described(s: CheckSession) -> None:
-    group, topic = s.name(), s.topic()
-    s.produce(topic, b"a", b"b")
-    member = member_of(s, group, topic)
-    fetch(s, group, member, topic, 0, until=acquired)
+    group, member, topic = fetching_member(s, b"a", b"b")
     acknowledge(s, group, member, topic, 1, (0, 0, _ACCEPT))
     topics = [{"topic_name": topic, "partitions": [0]}]
     s.ask("DescribeShareGroupOffsets", 0, groups=[{"group_id": group, "topics": topics}])
@@ -212,11 +203,11 @@ def offsets_of_groups_with_members_stay(s: CheckSession) -> None:
     group, topic = s.name(), s.topic()
     member = member_of(s, group, topic)
     altered = [{"topic_name": topic, "partitions": [{"partition_index": 0, "start_offset": 0}]}]
-    s.ask("AlterShareGroupOffsets", 0, group_id=group, topics=altered)
-    s.ask("DeleteShareGroupOffsets", 0, group_id=group, topics=[{"topic_name": topic}])
-    heartbeat(s, group, member, -1, compared=False)
-    s.ask("AlterShareGroupOffsets", 0, group_id=group, topics=altered)
-    s.ask("DeleteShareGroupOffsets", 0, group_id=group, topics=[{"topic_name": topic}])
+    for stays in (True, False):
+        if not stays:
+            heartbeat(s, group, member, -1, compared=False)
+        s.ask("AlterShareGroupOffsets", 0, group_id=group, topics=altered)
+        s.ask("DeleteShareGroupOffsets", 0, group_id=group, topics=[{"topic_name": topic}])
     s.ask("DeleteShareGroupOffsets", 0, group_id=s.name(), topics=[{"topic_name": topic}])
 
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from quorate.integration.verify.check import check, checks_in
-from quorate.integration.verify.checks.fetch import read
-from quorate.integration.verify.checks.offsets import commit, fetched
+from quorate.integration.verify.checks.fetch import offsets_at, read
+from quorate.integration.verify.checks.offsets import fetch, offsets_of
 from quorate.integration.verify.session import CheckSession
 
 
@@ -25,10 +25,24 @@ def add_partitions(name: str, own: dict[str, Any], topic: str, *partitions: int)
     }
 
 
-def write(s: CheckSession, name: str, own: dict[str, Any], topic: str, *values: bytes) -> None:
-    """Add a partition to the transaction, and append records to it."""
+def begin(s: CheckSession, *values: bytes, topic: str = "") -> tuple[str, str, dict[str, Any]]:
+    """Write records in a new transaction; returns topic, transactional id and producer."""
+    topic, name = topic or s.topic(), s.name("x")
+    own = producer(s, name)
     s.ask("AddPartitionsToTxn", 3, **add_partitions(name, own, topic))
     s.produce(topic, *values, transactional_id=name, transactional=True, base_sequence=0, **own)
+    return topic, name, own
+
+
+def commit(s: CheckSession, name: str, own: dict[str, Any], group: str, topic: str, **more: Any) -> None:
+    """Commit offset 7 in the transaction."""
+    topics = [{"name": topic, "partitions": offsets_of(7)}]
+    s.ask("TxnOffsetCommit", 3, transactional_id=name, group_id=group, topics=topics, **own, **more)
+
+
+def end(s: CheckSession, name: str, own: dict[str, Any], *, committed: bool = True, compared: bool = True) -> None:
+    """Send EndTxn."""
+    s.ask("EndTxn", 3, compared=compared, transactional_id=name, committed=committed, **own)
 
 
 @check("KIP-98", "InitProducerId without a transactional id returns a new producer id at epoch 0.")
@@ -86,69 +100,56 @@ def partitions_of_a_transaction_have_to_exist(s: CheckSession) -> None:
 
 @check("KIP-98", "read_committed sees the records of a transaction after it is committed.")
 def committed_records_are_visible(s: CheckSession) -> None:
-    topic, name = s.topic(), s.name("x")
-    own = producer(s, name)
-    write(s, name, own, topic, b"a", b"b")
+    topic, name, own = begin(s, b"a", b"b")
     read(s, topic, isolation_level=1, max_wait_ms=0)
-    s.ask("EndTxn", 3, transactional_id=name, committed=True, **own)
+    end(s, name, own)
     read(s, topic, isolation_level=1, records=3)
 
 
 @check("KIP-98", "A fetch with read_committed lists the aborted transactions of the records that it returns.")
 def aborted_records_are_listed(s: CheckSession) -> None:
-    topic, name = s.topic(), s.name("x")
-    own = producer(s, name)
-    write(s, name, own, topic, b"a")
-    s.ask("EndTxn", 3, transactional_id=name, committed=False, **own)
+    topic, name, own = begin(s, b"a")
+    end(s, name, own, committed=False)
     read(s, topic, isolation_level=1, records=2)
     read(s, topic, isolation_level=0, records=2)
 
 
 @check("KIP-98", "ListOffsets with read_committed returns the first offset of the oldest open transaction.")
 def last_stable_offset_ends_before_open_transactions(s: CheckSession) -> None:
-    topic, name = s.topic(), s.name("x")
+    topic = s.topic()
     s.produce(topic, b"before")
-    write(s, name, producer(s, name), topic, b"a")
+    begin(s, b"a", topic=topic)
     for level in (0, 1):
-        partitions = [{"partition_index": 0, "timestamp": -1}]
-        s.ask(
-            "ListOffsets", 7, replica_id=-1, isolation_level=level, topics=[{"name": topic, "partitions": partitions}]
-        )
+        s.ask("ListOffsets", 7, isolation_level=level, **offsets_at(topic, -1))
 
 
 @check("KIP-98", "EndTxn before version 5 without partitions is an INVALID_TXN_STATE.")
 def transaction_without_partitions_cannot_end(s: CheckSession) -> None:
     name = s.name("x")
     own = producer(s, name)
-    s.ask("EndTxn", 3, transactional_id=name, committed=True, **own)
-    s.ask("EndTxn", 3, transactional_id=s.name("none"), committed=True, **own)
+    end(s, name, own)
+    end(s, s.name("none"), own)
 
 
 @check("KIP-98", "EndTxn that repeats the result succeeds; with the opposite result it is an INVALID_TXN_STATE.")
 def transaction_can_be_ended_again(s: CheckSession) -> None:
-    topic, name = s.topic(), s.name("x")
-    own = producer(s, name)
-    write(s, name, own, topic, b"a")
+    _, name, own = begin(s, b"a")
     for committed in (True, True, False):
-        s.ask("EndTxn", 3, transactional_id=name, committed=committed, **own)
+        end(s, name, own, committed=committed)
 
 
 @check("KIP-98", "EndTxn of a producer with an older epoch is PRODUCER_FENCED, and its transaction was aborted.")
 def older_producer_cannot_end(s: CheckSession) -> None:
-    topic, name = s.topic(), s.name("x")
-    own = producer(s, name)
-    write(s, name, own, topic, b"a")
+    topic, name, own = begin(s, b"a")
     producer(s, name, compared=True)
-    s.ask("EndTxn", 3, transactional_id=name, committed=True, **own)
+    end(s, name, own)
     read(s, topic, isolation_level=1, records=2)
 
 
 @check("KIP-98", "A batch of a producer with an older epoch is an INVALID_PRODUCER_EPOCH.")
 def older_producer_cannot_write(s: CheckSession) -> None:
-    topic, name = s.topic(), s.name("x")
-    own = producer(s, name)
-    write(s, name, own, topic, b"a")
-    s.ask("EndTxn", 3, compared=False, transactional_id=name, committed=True, **own)
+    topic, name, own = begin(s, b"a")
+    end(s, name, own, compared=False)
     newer = producer(s, name)
     s.ask("AddPartitionsToTxn", 3, compared=False, **add_partitions(name, newer, topic))
     s.produce(topic, b"b", transactional_id=name, transactional=True, base_sequence=0, **newer)
@@ -167,16 +168,11 @@ def offsets_of_a_transaction_are_pending(s: CheckSession) -> None:
     group, topic, name = s.name(), s.topic(), s.name("x")
     own = producer(s, name)
     s.ask("AddOffsetsToTxn", 3, transactional_id=name, group_id=group, **own)
-    s.ask("TxnOffsetCommit", 3, transactional_id=name, group_id=group, **own, **commit(topic, 7))
-    s.ask("OffsetFetch", 8, **fetched(group, topic, 0))
-    s.ask("OffsetFetch", 8, require_stable=True, **fetched(group, topic, 0))
-    s.ask("EndTxn", 3, transactional_id=name, committed=True, **own)
-    s.ask(
-        "OffsetFetch",
-        8,
-        until=lambda response: response.groups[0].topics[0].partitions[0].committed_offset == 7,
-        **fetched(group, topic, 0),
-    )
+    commit(s, name, own, group, topic)
+    fetch(s, group, topic, 0)
+    fetch(s, group, topic, 0, require_stable=True)
+    end(s, name, own)
+    fetch(s, group, topic, 0, until=lambda response: response.groups[0].topics[0].partitions[0].committed_offset == 7)
 
 
 @check("KIP-447", "TxnOffsetCommit with a member that the group does not have is rejected.")
@@ -185,17 +181,8 @@ def offsets_of_a_transaction_need_the_generation(s: CheckSession) -> None:
     own = producer(s, name)
     s.ask("AddOffsetsToTxn", 3, compared=False, transactional_id=name, group_id=group, **own)
     for member_id, generation in (("nobody", 3), ("", 3), ("nobody", -1)):
-        s.ask(
-            "TxnOffsetCommit",
-            3,
-            transactional_id=name,
-            group_id=group,
-            member_id=member_id,
-            generation_id_or_member_epoch=generation,
-            **own,
-            **commit(topic, 7),
-        )
-    s.ask("TxnOffsetCommit", 3, transactional_id=name, group_id="", **own, **commit(topic, 7))
+        commit(s, name, own, group, topic, member_id=member_id, generation_id_or_member_epoch=generation)
+    commit(s, name, own, "", topic)
 
 
 @check(
