@@ -44,7 +44,7 @@ def find_files(options: Options) -> list[PartitionFiles]:
                 before = found.get(place)
                 if before is not None:  # segments of one folder, given one by one
                     more = {segment.path: segment for segment in (*before.segments, *files.segments)}
-                    segments = tuple(sorted(more.values(), key=lambda segment: int(segment.path.stem)))
+                    segments = tuple(sorted(more.values(), key=lambda segment: segment.base_offset))
                     files = replace(before, segments=segments)
                 found[place] = files
     if not found:

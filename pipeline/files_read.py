@@ -116,7 +116,7 @@ def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
     Raises `DataLoss` if its first offsets are gone.
     """
     (files,) = find_partitions(piece.path.parent, topic=piece.topic, partition=piece.partition)
-    stems = [int(segment.path.stem) for segment in files.segments]
+    stems = [segment.base_offset for segment in files.segments]
     start = max(piece.first_offset, -1 if piece.start_offset is None else piece.start_offset)
     end = min(one for one in (piece.next_offset, piece.end_offset) if one is not None)
     if stems[0] > start and fail_on_data_loss:

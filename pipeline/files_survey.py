@@ -95,7 +95,7 @@ def survey(
     surveyor.run(index, settled or not read_committed)
     transactions = Transactions() if index is None else index.settled()
     # The name of a segment is its base offset, the only information in an empty segment.
-    first, last = (int(files.segments[place].path.stem) if files.segments else 0 for place in (0, -1))
+    first, last = (files.segments[place].base_offset if files.segments else 0 for place in (0, -1))
     return Surveyed(files, tuple(surveyor.pieces), transactions, first, max(surveyor.following, last), surveyor.ordered)
 
 
@@ -137,14 +137,14 @@ class _Surveyor:
         self.transactions = transactions
         segments = self.files.segments
         for index, segment in enumerate(segments):
-            following = int(segments[index + 1].path.stem) if index + 1 < len(segments) else None
+            following = segments[index + 1].base_offset if index + 1 < len(segments) else None
             before = following is not None and following <= self.start
             if before and skipping:
                 continue
             self.whole, self.wanted, self.beyond, self.filled = 0, 0, False, False
             parts = max(-(-segment.size_bytes // self.max_split_bytes), 1)
             self.step = max(-(-segment.size_bytes // parts), 1)  # parts of equal size
-            self.open, self.newest_ms = None if before else self._piece(segment, 0, int(segment.path.stem)), -1
+            self.open, self.newest_ms = None if before else self._piece(segment, 0, segment.base_offset), -1
             try:
                 with segment.path.open("rb", buffering=0) as file:
                     for block in blocks_in(file, segment, resynchronise=True):

@@ -79,7 +79,7 @@ class _Files(_Source):
         return found
 
     def first(self) -> Offsets:
-        return {number: int(files.segments[0].path.stem) for number, files in self._found().items() if files.segments}
+        return {number: files.segments[0].base_offset for number, files in self._found().items() if files.segments}
 
     def chosen(self) -> Offsets:
         first = self.first()

@@ -79,7 +79,7 @@ class PartitionReader:
         transactions = self.transactions() if self.selection.read_committed else Transactions()
         segments = self.files.segments
         for index, segment in enumerate(segments):
-            if index + 1 < len(segments) and int(segments[index + 1].path.stem) <= self.start:
+            if index + 1 < len(segments) and segments[index + 1].base_offset <= self.start:
                 continue
             try:
                 with segment.path.open("rb") as file:

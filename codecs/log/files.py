@@ -36,6 +36,11 @@ class Segment:
     begin: int = 0
     end: int | None = None
 
+    @property
+    def base_offset(self) -> int:
+        """The first offset, which is the file's name; 0 for a file of another name."""
+        return int(self.path.stem) if _SEGMENT_FILE.fullmatch(self.path.name) else 0
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:

@@ -55,6 +55,15 @@ def test_all_paths_are_read() -> None:
     assert both.num_rows == sum(local.group_state(local.read(path)).groups.num_rows for path in (one, other))
 
 
+def test_a_segment_may_have_another_name(tmp_path: Path) -> None:
+    (source,) = (UPGRADE / "__consumer_offsets-1").glob("*.log")
+    copy = tmp_path / "copy of a segment.log"
+    copy.write_bytes(source.read_bytes())
+    groups = local.group_state(local.read(copy)).groups
+    assert groups.num_rows > 0
+    assert groups.drop(["log_partition"]).equals(local.group_state(local.read(source)).groups.drop(["log_partition"]))
+
+
 def test_identical_rows_count_once_and_different_ones_are_errors() -> None:
     rows = pa.concat_tables(captured(["consumer-4.3"]))
     assert local.group_state(pa.concat_tables([rows, rows])).rows.equals(local.group_state(rows).rows)
