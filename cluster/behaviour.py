@@ -36,7 +36,9 @@ class BrokerBehaviour:
     heartbeat intervals. `unique_elements`: a dynamic list of a broker must not repeat elements. At
     startup, repeated ones are removed. `heartbeats_checked_first`: every broker rejects an invalid
     heartbeat of a consumer or share group, also one that does not coordinate the group.
-    `acls_have_hosts`: an ACL with an empty host is rejected.
+    `acls_have_hosts`: an ACL with an empty host is rejected. `reports_missing_shared_topics`: the
+    response to ShareFetch has an error for a topic that does not exist; before, the whole request
+    failed.
     """
 
     features_all_or_none: bool
@@ -48,6 +50,7 @@ class BrokerBehaviour:
     unique_elements: bool
     heartbeats_checked_first: bool
     acls_have_hosts: bool
+    reports_missing_shared_topics: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -64,4 +67,5 @@ class BrokerBehaviour:
             unique_elements=version >= _4_4,
             heartbeats_checked_first=version >= _4_1,
             acls_have_hosts=version >= _4_4,
+            reports_missing_shared_topics=version >= _4_4,
         )

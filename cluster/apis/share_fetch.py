@@ -27,6 +27,7 @@ from quorate.cluster.share.manager import LedSharePartition
 from quorate.cluster.share.partition import SharePartitionStatus
 from quorate.cluster.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionPartition, ShareSession, next_epoch
 from quorate.cluster.share.store import ShareError, ShareOutcome
+from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ShareFetchRequest, ShareFetchResponse
 from quorate.codecs.api.broker.share_fetch import AcquiredRecords, PartitionData, ShareFetchableTopicResponse
 from quorate.codecs.api.error_codes import ErrorCode
@@ -104,6 +105,8 @@ class _ShareFetchRun:
     data: dict[SessionPartition, PartitionData] = field(default_factory=dict)
     led: dict[SessionPartition, LedSharePartition] = field(default_factory=dict)
     acknowledged: Outcomes | None = None
+    _missing: set[Uuid] = field(default_factory=set)
+    """Topics of the session that did not exist when the request arrived."""
     _not_loaded: dict[SessionPartition, int] = field(default_factory=dict)
     """Errors of share coordinators, which a broker receives after it returned available records."""
     _fetched: bool = False
@@ -174,6 +177,7 @@ class _ShareFetchRun:
         for key in session.partitions:
             topic = topics.get(key[0])
             if topic is None:
+                self._missing.add(key[0])
                 known = key[0] in session.known
                 self._fail(key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known else ErrorCode.UNKNOWN_TOPIC_ID)
             elif key[0] not in readable:
@@ -345,6 +349,14 @@ class _ShareFetchRun:
             self.broker.share.release_session(self.request.group_id or "", self.request.member_id or "")
         self.pending.complete(response)
 
+    def _reports_missing(self) -> bool:
+        """Return whether a response can have a missing topic.
+
+        Until 4.3, brokers look up its metrics by the missing name, and the request fails. Its
+        session and its acquired records remain.
+        """
+        return self.broker.cluster.broker_configs.behaviour.reports_missing_shared_topics
+
     def _response(self, acknowledged: Outcomes) -> ShareFetchResponse:
         session, data, code = self.session, self.data, ErrorCode.NONE
         configs = self.broker.share.configs.of(self.request.group_id or "")
@@ -360,6 +372,8 @@ class _ShareFetchRun:
                 }
         elif session is not None:
             session.partitions = dict.fromkeys(session.partitions, False)
+        if any(key[0] in self._missing for key in data) and not self._reports_missing():
+            return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
         topics: dict[Any, list[PartitionData]] = {}
         for key in (*data, *(key for key in acknowledged if key not in data)):
             one = data.get(key) or PartitionData(partition_index=key[1], records=b"")

@@ -7,7 +7,6 @@ from quorate.cluster import ManualClock
 from quorate.cluster.apis import Context
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.handlers import HANDLERS
-from quorate.codecs import Uuid
 from quorate.codecs.api import InitializeShareGroupStateRequest
 from quorate.codecs.api.broker import ShareAcknowledgeRequest, ShareFetchRequest
 from quorate.codecs.api.broker.share_acknowledge import AcknowledgePartition, AcknowledgeTopic
@@ -83,12 +82,16 @@ class FakeConnection:
 
 
 class Member:
-    """A member of a share group, with a session on a broker. `epoch`: that of its next request."""
+    """A member of a share group, with a session on a broker.
+
+    `epoch`: that of its next request. `topic_id`: that of the topic that it fetches.
+    """
 
     def __init__(self, core: ClusterCore, name: str = "m1", group: str = "g", broker: int = 1) -> None:
         self.core = core
         self.name, self.group, self.broker = name, group, broker
         self.epoch = 0
+        self.topic_id = core.topics["t"].id
         self.connection: Any = FakeConnection()
 
     def _call(self, request: Any, version: int) -> Any:
@@ -103,9 +106,6 @@ class Member:
         if isinstance(response, Pending):
             return response if response.response is None else response.response
         return response
-
-    def _topic_id(self) -> Uuid:
-        return self.core.topics["t"].id
 
     def fetch(
         self,
@@ -125,7 +125,7 @@ class Member:
             share_session_epoch=self.epoch if epoch is None else epoch,
             topics=(
                 FetchTopic(
-                    topic_id=self._topic_id(),
+                    topic_id=self.topic_id,
                     partitions=tuple(
                         FetchPartition(partition_index=index, acknowledgement_batches=_batches(acks.get(index, [])))
                         for index in dict.fromkeys((*partitions, *acks))
@@ -134,7 +134,7 @@ class Member:
             )
             if partitions or acks
             else (),
-            forgotten_topics_data=(ForgottenTopic(topic_id=self._topic_id(), partitions=forget),) if forget else (),
+            forgotten_topics_data=(ForgottenTopic(topic_id=self.topic_id, partitions=forget),) if forget else (),
             **{**limits, **fields},
         )
         response = self._call(request, version)
@@ -150,7 +150,7 @@ class Member:
             share_session_epoch=self.epoch if epoch is None else epoch,
             topics=(
                 AcknowledgeTopic(
-                    topic_id=self._topic_id(),
+                    topic_id=self.topic_id,
                     partitions=tuple(
                         AcknowledgePartition(partition_index=index, acknowledgement_batches=_batches(some))
                         for index, some in acks.items()

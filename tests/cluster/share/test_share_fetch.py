@@ -9,6 +9,8 @@ from quorate.cluster.core import ClusterCore
 from quorate.cluster.share.acknowledge import ACCEPT, GAP, REJECT, RELEASE, RENEW
 from quorate.cluster.share.acquire import RECORD_LIMIT
 from quorate.cluster.share.partition import SharePartition
+from quorate.codecs import Uuid
+from quorate.codecs.api.broker import ShareFetchResponse
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import Batch, BatchRecord, read_batches
 from quorate.coordinator.results import Pending
@@ -381,6 +383,36 @@ def test_a_fetch_without_a_group_id_fails_for_each_partition(core: ClusterCore) 
     assert [part.error_code for one in response.responses for part in one.partitions] == [
         ErrorCode.UNKNOWN_SERVER_ERROR
     ]
+
+
+@pytest.mark.parametrize("version", ["4.3.1", "4.4.0"])
+def test_until_4_3_a_fetch_fails_as_a_whole_if_a_topic_does_not_exist(clock: ManualClock, version: str) -> None:
+    """Random requests on 4.3.1, seeds 22002 and 22003.
+
+    Recorded of brokers: 4.3.1 fails also for topics that are deleted later, until the session
+    forgets them, and the next epoch counts. 4.4.0 reports each partition.
+    """
+    core = share_core(clock, **{"kafka.version": version})
+    configure(core, "share.auto.offset.reset", "earliest")
+    initialize(core, "g")
+    produce(core, 1)
+    member = Member(core)
+    member.fetch(0, max_records=0)
+    topic_id = core.topics["t"].id
+    core.delete_topic("t")
+    responses = [member.fetch(), member.fetch()]
+    member.topic_id = Uuid(b"\1" * 16)
+    responses += [member.fetch(0), member.fetch(0, epoch=0, forget=(0,))]
+    if version == "4.3.1":
+        assert responses == [ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)] * 4
+        return
+    found = [
+        {topic.topic_id: [one.error_code for one in topic.partitions] for topic in response.responses}
+        for response in responses
+    ]
+    deleted = {topic_id: [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]}
+    unknown = {member.topic_id: [ErrorCode.UNKNOWN_TOPIC_ID]}
+    assert found == [deleted, deleted, deleted | unknown, unknown]
 
 
 def test_an_unknown_acquire_mode_is_rejected_if_there_are_partitions(core: ClusterCore) -> None:
