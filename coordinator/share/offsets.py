@@ -40,6 +40,7 @@ from quorate.codecs.api.describe_share_group_offsets import (
 )
 from quorate.coordinator.consumer.owned import grown_map, topics_in_order
 from quorate.coordinator.errors import ApiError, ErrorCode
+from quorate.coordinator.image import TopicImage
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
@@ -179,15 +180,14 @@ def alter_offsets(
     offsets: dict[Uuid, tuple[str, dict[int, int]]] = {}
     for requested in request.topics:
         topic = shard.image.topics.get(requested.topic_name)
-        count = 0 if topic is None else topic.partitions
         if topic is not None:
             set_to = {one.partition_index: one.start_offset for one in requested.partitions}
-            offsets[topic.id] = topic.name, {one: start for one, start in set_to.items() if one < count}
+            offsets[topic.id] = topic.name, {one: start for one, start in set_to.items() if one < topic.partitions}
         topics.append(
             AlterShareGroupOffsetsResponseTopic(
                 topic_name=requested.topic_name,
                 topic_id=Uuid.ZERO if topic is None else topic.id,
-                partitions=tuple(_altered(one.partition_index, count) for one in requested.partitions),
+                partitions=tuple(_altered(one.partition_index, topic) for one in requested.partitions),
             )
         )
     response = AlterShareGroupOffsetsResponse(responses=tuple(topics))
@@ -223,8 +223,8 @@ def alter_offsets(
     return Result(records=records, response=pending, on_appended=appended)
 
 
-def _altered(partition: int, count: int) -> AlterShareGroupOffsetsResponsePartition:
-    if partition < count:
+def _altered(partition: int, topic: TopicImage | None) -> AlterShareGroupOffsetsResponsePartition:
+    if topic is not None and partition < topic.partitions:  # the share coordinator rejects negative ones
         return AlterShareGroupOffsetsResponsePartition(partition_index=partition)
     return AlterShareGroupOffsetsResponsePartition(
         partition_index=partition, error_code=_UNKNOWN, error_message=_UNKNOWN_TEXT

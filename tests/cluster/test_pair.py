@@ -449,7 +449,10 @@ def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Due
 
 
 def test_altered_share_offsets_of_unknown_topics_are_reported_by_partition(newest: Duel) -> None:
-    """Random requests on 4.4.0, seed 3: an unknown topic without partitions is left out."""
+    """Random requests on 4.4.0, seed 3: an unknown topic without partitions is left out.
+
+    Seed 31020: a negative partition of an unknown topic has an error, too.
+    """
     pair = Pair(*newest.ports, ids=newest.ids)
     _make_topic(pair, "altered")
     topics = tuple(
@@ -457,12 +460,12 @@ def test_altered_share_offsets_of_unknown_topics_are_reported_by_partition(newes
             topic_name=name,
             partitions=tuple(AlterShareGroupOffsetsRequestPartition(partition_index=one) for one in partitions),
         )
-        for name, partitions in (("altered", ()), ("unknown-1", ()), ("unknown-2", (1, 0)))
+        for name, partitions in (("altered", ()), ("unknown-1", ()), ("unknown-2", (1, 0, -1)))
     )
     ours, _, found = pair.request(AlterShareGroupOffsetsRequest(group_id="altered", topics=topics), 0)
     pair.close()
     assert not found
-    assert {one.topic_name: len(one.partitions) for one in ours.responses} == {"unknown-2": 2, "altered": 0}
+    assert {one.topic_name: len(one.partitions) for one in ours.responses} == {"unknown-2": 3, "altered": 0}
 
 
 def test_groups_are_described_in_the_order_of_the_request(newest: Duel) -> None:

@@ -110,6 +110,12 @@ def test_offsets_of_a_group_without_members_are_altered_and_described() -> None:
     assert described(core) == {0: (5, -5), 1: (7, -7)}  # the topic has no records
 
 
+def test_offsets_of_an_unknown_topic_cannot_be_altered() -> None:
+    """Random requests on 4.4.0, seed 31020: nor those of a negative partition."""
+    response = alter(with_topic(), {0: 5, -1: 5}, topic="unknown")
+    assert [one.error_code for one in response.responses[0].partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+
+
 def test_alter_creates_a_group_with_share_state() -> None:
     core = with_topic()
     assert [one.error_code for one in alter(core, {1: 7}).responses[0].partitions] == [0]
