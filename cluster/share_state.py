@@ -65,6 +65,7 @@ class ShareCoordinators:
     def _new_shard(self, partition: PartitionState) -> ShareCoordinatorShard:
         number = self._services.broker_configs.number
         config = ShareCoordinatorConfig(
+            is_strict=self._services.broker_configs.coordinator.behaviour.strict_share_state,
             share_coordinator_snapshot_update_records_per_snapshot=number(
                 "share.coordinator.snapshot.update.records.per.snapshot"
             ),

@@ -105,6 +105,9 @@ class Behaviour:
       before, these were ignored (since KIP-1331).
     - `streams_groups`, `share_groups`: records of these groups are supported. The share groups of
       4.0, an early access, had other records.
+    - `strict_share_state`: share coordinators reject negative epochs, and a write that comes late
+      does not decrease the start offset or the count of completed deliveries. Before, an epoch of
+      -1 is not checked.
     - `forgets_start`: a new producer epoch of a transactional id has no start time of a last
       transaction.
     """
@@ -135,6 +138,7 @@ class Behaviour:
     checks_share_offsets: bool
     streams_groups: bool
     share_groups: bool
+    strict_share_state: bool
     new_coordinator: bool
     forgets_start: bool
 
@@ -171,6 +175,7 @@ class Behaviour:
             checks_share_offsets=since(version, _4_4),
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),
+            strict_share_state=since(version, _4_4),
             new_coordinator=since(version, _4_0),
             forgets_start=since(version, _4_1),
         )

@@ -31,6 +31,7 @@ from quorate.codecs.messages.share_state import (
     ShareUpdateValue,
 )
 from quorate.codecs.record_model import as_kafka_reads
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataDelta, MetadataImage
 from quorate.coordinator.results import Result, Task
@@ -48,11 +49,15 @@ _MESSAGES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
 }
 
+_UNCHECKED: Final = -1
+"""An epoch that coordinators until 4.3 do not check. Newer ones reject it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareCoordinatorConfig:
-    """Configs of share coordinators, named as Kafka's."""
+    """Configs of share coordinators, named as Kafka's. `is_strict`: as `strict_share_state`."""
 
+    is_strict: bool = Behaviour.NEWEST.strict_share_state
     share_coordinator_snapshot_update_records_per_snapshot: int = 500
     share_coordinator_cold_partition_snapshot_interval_ms: int = 300_000
 
@@ -80,7 +85,7 @@ class ShareCoordinatorShard:
 
     def initialize_state(self, key: SharePartitionKey, data: InitializeData, now_ms: int) -> Result[InitializeResult]:
         """Create or reset the state, unless the state epoch is older. Raises `ApiError`."""
-        _check(key, state_epoch=data.state_epoch)
+        self._check(key, state_epoch=data.state_epoch)
         self._check_state_epoch(key, data.state_epoch)
         self._check_exists(key)
         state = self.states.get(key)
@@ -101,7 +106,7 @@ class ShareCoordinatorShard:
 
         Raises `ApiError`.
         """
-        _check(key, leader_epoch=data.leader_epoch)
+        self._check(key, leader_epoch=data.leader_epoch)
         state = self.states.get(key)
         if state is None:
             raise _invalid("Read operation on uninitialized share partition not allowed.")
@@ -113,7 +118,7 @@ class ShareCoordinatorShard:
             start_offset=state.start_offset,
             state_batches=state.state_batches,
         )
-        if self.leader_epochs.get(key) == data.leader_epoch:
+        if data.leader_epoch in (_UNCHECKED, self.leader_epochs.get(key)):
             return Result(response=response)
         same = WriteData(
             partition=key.partition,
@@ -126,7 +131,7 @@ class ShareCoordinatorShard:
 
     def write_state(self, key: SharePartitionKey, data: WriteData, now_ms: int) -> Result[WriteResult]:
         """Change the state; its leader epoch stays that of the last reader. Raises `ApiError`."""
-        _check(key, leader_epoch=data.leader_epoch, state_epoch=data.state_epoch)
+        self._check(key, leader_epoch=data.leader_epoch, state_epoch=data.state_epoch)
         state = self.states.get(key)
         if state is None:
             raise _invalid("Write operation on uninitialized share partition not allowed.")
@@ -138,14 +143,14 @@ class ShareCoordinatorShard:
 
     def delete_state(self, key: SharePartitionKey, data: DeleteData, now_ms: int) -> Result[DeleteResult]:
         """Delete the state, if there is any. Raises `ApiError`."""
-        _check(key)
+        self._check(key)
         self._check_exists(key)
         records = [write.tombstone(key)] if key in self.states else []
         return Result(records=records, response=DeleteResult(partition=key.partition))
 
     def read_summary(self, key: SharePartitionKey, data: SummaryData, now_ms: int) -> Result[SummaryResult]:
         """Return offsets and epochs; a start offset of -1 without state. Raises `ApiError`."""
-        _check(key)
+        self._check(key)
         self._check_exists(key)
         state = self.states.get(key)
         if state is None:
@@ -163,17 +168,10 @@ class ShareCoordinatorShard:
     def _changed(
         self, key: SharePartitionKey, state: ShareSnapshotValue, data: WriteData, leader_epoch: int, now_ms: int
     ) -> CoordinatorRecord:
-        """Return the record of a write: an update, or the snapshot after many of them.
-
-        The start offset never decreases. The count (KIP-1226) belongs to the higher start offset,
-        and never decreases for the same one.
-        """
-        start_offset = max(data.start_offset, state.start_offset)
-        count = data.delivery_complete_count
-        if data.start_offset == state.start_offset:
-            count = max(count, state.delivery_complete_count)
-        elif data.start_offset < state.start_offset:
-            count = state.delivery_complete_count
+        """Return the record of a write: an update, or the snapshot after many of them."""
+        start_offset, count = data.start_offset, data.delivery_complete_count
+        if self.config.is_strict:
+            start_offset, count = _progress(state, data)
         if self.updates.get(key, 0) < self.config.share_coordinator_snapshot_update_records_per_snapshot:
             change = ShareUpdateValue(
                 snapshot_epoch=state.snapshot_epoch,
@@ -185,6 +183,7 @@ class ShareCoordinatorShard:
             if any(batch.last_offset < batch.first_offset for batch in (*state.state_batches, *change.state_batches)):
                 write.merged(state, change)  # fails here instead of after the append
             return write.update(key, change)
+        start_offset = state.start_offset if start_offset == -1 else start_offset
         whole = replace(
             state,
             snapshot_epoch=state.snapshot_epoch + 1,
@@ -199,12 +198,19 @@ class ShareCoordinatorShard:
 
     # ---- checks
 
+    def _check(self, key: SharePartitionKey, *, leader_epoch: int = 0, state_epoch: int = 0) -> None:
+        """Raise `ApiError` for a negative number, in Kafka's order."""
+        epochs = ((leader_epoch, "leader epoch"), (state_epoch, "state epoch")) if self.config.is_strict else ()
+        for number, name in ((key.partition, "partition id"), *epochs):
+            if number < 0:
+                raise _invalid(f"The {name} cannot be a negative number.")
+
     def _check_leader_epoch(self, key: SharePartitionKey, leader_epoch: int) -> None:
-        if self.leader_epochs.get(key, leader_epoch) > leader_epoch:
+        if leader_epoch != _UNCHECKED and self.leader_epochs.get(key, leader_epoch) > leader_epoch:
             raise _error(ErrorCode.FENCED_LEADER_EPOCH)
 
     def _check_state_epoch(self, key: SharePartitionKey, state_epoch: int) -> None:
-        if self.state_epochs.get(key, state_epoch) > state_epoch:
+        if state_epoch != _UNCHECKED and self.state_epochs.get(key, state_epoch) > state_epoch:
             raise _error(ErrorCode.FENCED_STATE_EPOCH)
 
     def _check_exists(self, key: SharePartitionKey) -> None:
@@ -299,11 +305,18 @@ class ShareCoordinatorShard:
         )
 
 
-def _check(key: SharePartitionKey, *, leader_epoch: int = 0, state_epoch: int = 0) -> None:
-    """Raise `ApiError` for a negative number, in Kafka's order."""
-    for number, name in ((key.partition, "partition id"), (leader_epoch, "leader epoch"), (state_epoch, "state epoch")):
-        if number < 0:
-            raise _invalid(f"The {name} cannot be a negative number.")
+def _progress(state: ShareSnapshotValue, data: WriteData) -> tuple[int, int]:
+    """Return the start offset and the count of completed deliveries (KIP-1226) after a write.
+
+    The start offset never decreases. The count belongs to the higher start offset, and never
+    decreases for the same one.
+    """
+    count = data.delivery_complete_count
+    if data.start_offset == state.start_offset:
+        count = max(count, state.delivery_complete_count)
+    elif data.start_offset < state.start_offset:
+        count = state.delivery_complete_count
+    return max(data.start_offset, state.start_offset), count
 
 
 def _error(code: ErrorCode) -> ApiError:

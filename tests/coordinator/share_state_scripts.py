@@ -13,6 +13,7 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.json_form import from_json, to_kafka_json
 from quorate.codecs.message import SHARE_GROUP_STATE, Message
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import MemoryLog, StoredRecord
@@ -170,10 +171,13 @@ def share_state_script(rng: Random, steps: int) -> Json:
     return {"startMs": START_MS, "configs": configs, "steps": script.steps}
 
 
-def difference(oracle: Oracle, script: Json) -> str | None:
-    """Return the first step in which Kafka's shard and ours differ, with what both do."""
+def difference(oracle: Oracle, script: Json, behaviour: Behaviour = Behaviour.NEWEST) -> str | None:
+    """Return the first step in which Kafka's shard and ours differ, with what both do.
+
+    `behaviour`: that of the oracle's release.
+    """
     theirs = oracle.call("shareState", **script)["steps"]
-    for step, expected, found in zip(script["steps"], theirs, played(script), strict=True):
+    for step, expected, found in zip(script["steps"], theirs, played(script, behaviour), strict=True):
         if "error" in expected:
             expected["error"] = expected["error"]["name"]
         if found != expected:
@@ -181,15 +185,15 @@ def difference(oracle: Oracle, script: Json) -> str | None:
     return None
 
 
-def played(script: Json) -> list[Json]:
+def played(script: Json, behaviour: Behaviour = Behaviour.NEWEST) -> list[Json]:
     """Return what our shard does in each step, in the form of the oracle."""
-    return list(map(_Player(script).step, script["steps"]))
+    return list(map(_Player(script, behaviour).step, script["steps"]))
 
 
 class _Player:
-    def __init__(self, script: Json) -> None:
+    def __init__(self, script: Json, behaviour: Behaviour) -> None:
         configs = {name.replace(".", "_"): value for name, value in script["configs"].items()}
-        self.config = ShareCoordinatorConfig(**configs)
+        self.config = ShareCoordinatorConfig(is_strict=behaviour.strict_share_state, **configs)
         self.log = MemoryLog()
         self.shard = ShareCoordinatorShard(self.config)
         self.now_ms = script["startMs"]

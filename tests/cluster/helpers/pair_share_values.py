@@ -22,7 +22,6 @@ from quorate.codecs.api.broker.share_fetch import AcknowledgementBatch
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import Message
 from quorate.codecs.messages.share_state import StateBatch
-from quorate.codecs.releases import KafkaVersion
 
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
@@ -99,12 +98,6 @@ def _pick(*values: Any) -> Make:
     return lambda gen, _: gen.random.choice(values)
 
 
-def _state_epoch(gen: "Requests", _: Values) -> int:
-    """Before 4.4, Kafka takes -1 for an epoch that is not known; share state is that of 4.4."""
-    older = gen.core.broker_configs.kafka_version < KafkaVersion(4, 4)
-    return gen.random.choice((0, 0, 0, 1, 2) if older else (0, 0, 0, 1, 2, -1))
-
-
 def _epoch(gen: "Requests", values: Values) -> int:
     known = gen.shares.epochs.get((values["group_id"], values["member_id"]), 0)
     return known if gen.random.random() < 0.9 else gen.random.choice((-1, -1, 0, known + 1))
@@ -175,7 +168,7 @@ SENSIBLE_SHARE: Mapping[str, Make] = {
     "ShareAcknowledgeRequest.group_id": lambda gen, _: gen.random.choice((*[gen.prefix + SHARE_GROUP] * 20, "", None)),
     "FetchTopic.topic_id": _topic_id,
     "AcknowledgeTopic.topic_id": _topic_id,
-    "state_epoch": _state_epoch,
+    "state_epoch": _pick(0, 0, 0, 1, 2, -1),
     "PartitionData.leader_epoch": _pick(0, 0, 0, 1, -1),
     "start_offset": _pick(0, 0, 1, 3, 10, -1),
     "delivery_complete_count": _pick(0, 0, 1, -1),
