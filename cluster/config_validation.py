@@ -54,6 +54,8 @@ _PRINCIPALS = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrinci
 _PLUGINS = ("alter.config.policy.class.name", "client.quota.callback.class", "create.topic.policy.class.name")
 _CODECS = ("offsets.topic.compression.codec", "share.coordinator.state.topic.compression.codec")
 _TAGS = "streams.rack.aware.assignment.tags"
+_TASK_ASSIGNOR = "streams.assignor.name"
+_STREAMS_PREFIX = "org.apache.kafka.coordinator.group.streams.assignor."
 _SHARE_ASSIGNORS = ("simple", f"{_PREFIX}SimpleAssignor")
 
 _Relation = tuple[str, str, str]
@@ -248,6 +250,14 @@ def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs)
             limit = value(bound) if bound in known else None
             if limit and not _holds(int(text), must, int(limit)):
                 return f"{name} {must} {bound}"
+    if (assignor := configs.get(_TASK_ASSIGNOR)) is not None:
+        registered = [one.removeprefix(_STREAMS_PREFIX) for one in elements(value("group.streams.assignors") or "")]
+        if assignor not in (names := ["sticky" if one == "StickyTaskAssignor" else one for one in registered]):
+            listed = ", ".join(names)
+            return (
+                f"{_TASK_ASSIGNOR} '{assignor}' is not a registered task assignor. "
+                f"Registered assignors are: [{listed}]."
+            )
     for kind in ("consumer", "share", "streams"):
         session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
         given = [configs.get(name) or value(f"group.{name}") for name in (session, heartbeat)]

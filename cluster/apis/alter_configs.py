@@ -209,9 +209,9 @@ def _operation_error(cluster: "SharedCluster", one: Any) -> ApiError | None:
         if operation not in range(4):
             return ApiError(ErrorCode.INVALID_REQUEST, f"Unknown operations type {operation}")
         key = known.get(name)
-        # Kafka's controller does not know the types of client metrics' configs, so that none is a
-        # list for it.
-        is_list = key is not None and key.type is ConfigType.LIST and one.resource_type != CLIENT_METRICS
+        # Kafka's controller knows the types of configs of brokers and topics only, so that no
+        # other config is a list for it.
+        is_list = key is not None and key.type is ConfigType.LIST and one.resource_type in (BROKER, TOPIC)
         if operation in (_APPEND, _SUBTRACT) and not is_list:
             verb = "APPEND" if operation == _APPEND else "SUBTRACT"
             problem = f"Can't {verb} to key {name} because its type is not LIST."

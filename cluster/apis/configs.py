@@ -84,11 +84,14 @@ def _config_result(
 
 
 def _with_parsed_value(config: DescribeConfigsResourceResult) -> DescribeConfigsResourceResult:
-    """Return a config with its value as Kafka prints it after parsing."""
+    """Return a config with its value as Kafka prints it after parsing, also among its synonyms."""
     if config.value is None:
         return config
     value = ConfigKey(name=config.name, type=ConfigType(config.config_type)).parsed(config.value)
-    return config if value == config.value else replace(config, value=value)
+    if value == config.value:
+        return config
+    synonyms = tuple(replace(one, value=value) if one.source == _TOPIC else one for one in config.synonyms)
+    return replace(config, value=value, synonyms=synonyms)
 
 
 def _synonyms(broker: "Broker", names: Sequence[str]) -> list[tuple[str, str, int]]:

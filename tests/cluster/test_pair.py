@@ -43,7 +43,7 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.broker import alter_client_quotas_request as request_structs
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTransaction
 from quorate.codecs.api.broker.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
-from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.broker.describe_client_quotas import ComponentData
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.describe_user_scram_credentials import UserName
@@ -222,14 +222,40 @@ def test_repeated_elements_of_a_brokers_list_are_rejected_since_4_4(
     assert codes == [0, 0 if name == "config.providers" else ErrorCode.INVALID_REQUEST]
 
 
-def test_repeated_tags_of_a_group_are_rejected(newest: Duel) -> None:
-    config = AlterableConfig(name="streams.rack.aware.assignment.tags", config_operation=0, value="zone,zone")
+@pytest.mark.parametrize(
+    ("name", "operation", "value"),
+    [
+        ("streams.rack.aware.assignment.tags", 0, "zone,zone"),
+        ("streams.rack.aware.assignment.tags", 2, "zone"),  # the controller does not know that it is a list
+        ("streams.rack.aware.assignment.tags", 3, "zone"),
+        ("streams.assignor.name", 0, "unknown"),
+        ("streams.assignor.name", 0, "Sticky"),
+    ],
+)
+def test_invalid_configs_of_a_streams_group_are_rejected(newest: Duel, name: str, operation: int, value: str) -> None:
+    """bench/cluster_differential.py, theme "configs", seeds 32003 and 32013"""
+    config = AlterableConfig(name=name, config_operation=operation, value=value)
     change = AlterConfigsResource(resource_type=32, resource_name="g", configs=(config,))
     pair = Pair(*newest.ports, ids=newest.ids)
-    ours, _, found = pair.request(IncrementalAlterConfigsRequest(resources=(change,), validate_only=True), 1)
+    ours, theirs, found = pair.request(IncrementalAlterConfigsRequest(resources=(change,), validate_only=True), 1)
     pair.close()
     assert not found
     assert ours.responses[0].error_code == ErrorCode.INVALID_CONFIG
+    assert ours.responses[0].error_message == theirs.responses[0].error_message
+
+
+def test_the_own_value_of_a_topic_is_parsed_also_among_its_synonyms(both: Duel) -> None:
+    """bench/cluster_differential.py, theme "configs", seed 32011"""
+    config = CreatableTopicConfig(name="unclean.leader.election.enable", value=" false ")
+    topic = CreatableTopic(name="spaces", num_partitions=1, replication_factor=1, configs=(config,))
+    described = DescribeConfigsResource(resource_type=2, resource_name="spaces", configuration_keys=(config.name,))
+    pair = Pair(*both.ports, ids=both.ids)
+    pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+    pair.settle()
+    ours, _, found = pair.request(DescribeConfigsRequest(resources=(described,), include_synonyms=True), 4)
+    pair.close()
+    assert not found
+    assert ours.results[0].configs[0].synonyms[0].value == "false"
 
 
 @pytest.mark.parametrize("gap", GAPS, ids=lambda gap: gap.reason.split(",")[0])
@@ -442,7 +468,7 @@ def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Due
     ours, _, found = pair.request(join, 1)
     assert not found
     assert (ours.member_epoch, ours.assignment.topic_partitions) == (2, ())
-    both.share_states.wait("share-states")
+    both.late_writes.wait_for_share_states("share-states")
     ours, _, found = pair.request(replace(join, member_epoch=2, subscribed_topic_names=None), 1)
     assert not found
     assert (ours.member_epoch, len(ours.assignment.topic_partitions)) == (3, 1)
