@@ -49,6 +49,9 @@ _MESSAGES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
 }
 
+_STATE_EPOCH_UNTIL_4_3: Final = (
+    "The share coordinator rejected the request because the share-group state epoch did not match."
+)
 _UNCHECKED: Final = -1
 """An epoch that coordinators until 4.3 do not check. Newer ones reject it."""
 
@@ -211,7 +214,8 @@ class ShareCoordinatorShard:
 
     def _check_state_epoch(self, key: SharePartitionKey, state_epoch: int) -> None:
         if state_epoch != _UNCHECKED and self.state_epochs.get(key, state_epoch) > state_epoch:
-            raise _error(ErrorCode.FENCED_STATE_EPOCH)
+            text = None if self.config.is_strict else _STATE_EPOCH_UNTIL_4_3
+            raise _error(ErrorCode.FENCED_STATE_EPOCH, text)
 
     def _check_exists(self, key: SharePartitionKey) -> None:
         topic = self.image.topics_by_id.get(key.topic_id)
@@ -319,8 +323,8 @@ def _progress(state: ShareSnapshotValue, data: WriteData) -> tuple[int, int]:
     return max(data.start_offset, state.start_offset), count
 
 
-def _error(code: ErrorCode) -> ApiError:
-    return ApiError(code, _MESSAGES[code])
+def _error(code: ErrorCode, message: str | None = None) -> ApiError:
+    return ApiError(code, message or _MESSAGES[code])
 
 
 def _invalid(message: str) -> ApiError:
