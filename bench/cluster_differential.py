@@ -18,11 +18,10 @@ from _report import SMOKE, first_seed
 
 from tests.broker.broker import NEWEST, VERSION, missing
 from tests.cluster.helpers.pair_play import Differs, duel
-from tests.cluster.helpers.pair_themes import SHARES, STREAMS
+from tests.cluster.helpers.pair_themes import THEMES
 
 STEPS = 60
 SEEDS = 2_000
-THEMES = {one.name: one for one in (SHARES, STREAMS)}
 
 
 def main() -> None:
@@ -36,7 +35,9 @@ def main() -> None:
         default=VERSION,
         help=f"{VERSION} (default), {NEWEST}, or another release, whose broker runs in a container, such as 3.9.2",
     )
-    parser.add_argument("--theme", choices=THEMES, help=f"only share or streams groups, for example of {NEWEST}")
+    parser.add_argument(
+        "--theme", choices=THEMES, help="the kind of requests; shares and streams are only sent if chosen"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
     reason = missing(options.kafka_version) if options.kafka_version in (VERSION, NEWEST) else None

@@ -8,7 +8,7 @@ from random import Random
 
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs import Uuid
-from quorate.codecs.api import ShareGroupHeartbeatRequest
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     ApiVersionsRequest,
     DeleteTopicsRequest,
@@ -24,8 +24,8 @@ from quorate.integration.verify.tables import SETS, SETS_ONCE
 from tests.broker.broker import NEWEST, VERSION, Broker
 from tests.cluster.helpers.pair import LATE_S, Difference, Ids, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
+from tests.cluster.helpers.pair_late import LateWrites
 from tests.cluster.helpers.pair_requests import Requests
-from tests.cluster.helpers.pair_share import ShareStates
 from tests.cluster.helpers.pair_themes import Theme
 from tests.cluster.helpers.wire import Wire
 
@@ -101,7 +101,7 @@ class Duel:
     """The embedded cluster and a real broker.
 
     `requests`: how many were compared. `late`: whether requests of the last seed were delayed.
-    `share_states`: those of the real broker.
+    `late_writes`: those of the real broker.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Duel:
         self.requests = 0
         self.late = False
         self.pair = Pair(*self.ports, ids=self.ids, sets=sets, user=user)
-        self.share_states = ShareStates(port, _OFFSETS_PARTITIONS, user)
+        self.late_writes = LateWrites(port, _OFFSETS_PARTITIONS, user)
         for key_type in (0, 1):  # creates the internal topics
             self._until_equal(FindCoordinatorRequest(coordinator_keys=("g",), key_type=key_type), 4)
         if features_of(ours.core.broker_configs.kafka_version).get("share.version"):
@@ -174,8 +174,7 @@ class Duel:
                 self._check(found, seed, step, request, "")
                 if isinstance(ours, Message):
                     requests.observe(request, ours)
-                if isinstance(request, ShareGroupHeartbeatRequest):
-                    self.share_states.wait(request.group_id)
+                self._wait(request, ours)
                 if requests.api.name in CHANGES:
                     self._check(pair.settle(_STAYS_S), seed, step, request, "afterwards: ")
         finally:
@@ -183,6 +182,15 @@ class Duel:
             self.clean()
         if self.ours.core.failures:
             raise Differs(f"seed {seed}: {self.ours.core.failures[0]}")
+
+    def _wait(self, request: Message, response: object) -> None:
+        """Wait for what the real broker writes after its response."""
+        if isinstance(request, ShareGroupHeartbeatRequest):
+            self.late_writes.wait_for_share_states(request.group_id)
+        elif isinstance(request, ConsumerGroupHeartbeatRequest):
+            succeeded = isinstance(response, ConsumerGroupHeartbeatResponse) and not response.error_code
+            if succeeded and request.member_epoch >= 0 and request.subscribed_topic_regex:
+                self.late_writes.wait_for_regex(request.group_id, request.subscribed_topic_regex)
 
     def _check(self, found: list[Difference], seed: int, step: int, request: Message, when: str) -> None:
         left = undeclared(found)

@@ -32,6 +32,7 @@ from quorate.codecs.batches.v2 import (
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType
 from tests.cluster.helpers.pair import encodable
+from tests.cluster.helpers.pair_group_values import Instances
 from tests.cluster.helpers.pair_share_values import ShareMembers, is_of_shares
 from tests.cluster.helpers.pair_streams_values import StreamsMembers
 from tests.cluster.helpers.pair_themes import Theme, theme_of
@@ -137,6 +138,7 @@ class Requests:
         self.sessions: list[tuple[int, int, bool]] = []
         self.shares = ShareMembers()
         self.streams = StreamsMembers()
+        self.instances = Instances()
         self.transactional_id: str | None = None
         self.scratch: dict[str, Any] = {}
         self._waiting: list[tuple[tuple[int, int, str, int], tuple[int, int]]] = []
@@ -166,6 +168,7 @@ class Requests:
     def observe(self, request: Any, response: Any) -> None:
         """Update the state from the embedded cluster's response."""
         name = type(request).__name__
+        self.instances.observe(request, response)
         if name == "InitProducerIdRequest" and response.error_code == 0 and request.transactional_id is None:
             self.producers.append((response.producer_id, response.producer_epoch))
         elif is_of_shares(request):

@@ -16,7 +16,7 @@ from quorate.codecs.message import Message
 from tests.cluster.helpers.pair_share_values import WEIGHTS, share_members
 from tests.cluster.helpers.pair_streams_values import STREAMS_WEIGHTS, joins
 
-__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "SHARES", "STREAMS", "Theme", "theme_of"]
+__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "SHARES", "STREAMS", "THEMES", "Theme", "theme_of"]
 
 EVERYTHING_ALIKE = 2
 """The weight of other APIs."""
@@ -131,10 +131,53 @@ _THEMES = (
         others=0.05,
         begins=("topics", "members"),
     ),
+    Theme(
+        "configs",
+        {
+            "IncrementalAlterConfigs": 14,
+            "AlterConfigs": 4,
+            "DescribeConfigs": 10,
+            "CreateTopics": 8,
+            "ListConfigResources": 2,
+            "Produce": 2,
+            "ConsumerGroupHeartbeat": 2,
+        },
+        others=0.05,
+        begins=("topics",),
+    ),
+    Theme(
+        "lists",
+        {
+            "ListGroups": 8,
+            "FindCoordinator": 8,
+            "DescribeTopicPartitions": 8,
+            "ConsumerGroupHeartbeat": 8,
+            "ShareGroupHeartbeat": 3,
+            "JoinGroup": 4,
+            "OffsetCommit": 6,
+            "OffsetFetch": 6,
+            "TxnOffsetCommit": 6,
+            "EndTxn": 2,
+            "OffsetDelete": 3,
+            "DeleteGroups": 4,
+            "DescribeGroups": 3,
+            "ConsumerGroupDescribe": 3,
+            "ShareGroupDescribe": 2,
+            "StreamsGroupDescribe": 2,
+            "DescribeShareGroupOffsets": 2,
+            "AlterShareGroupOffsets": 3,
+            "DeleteShareGroupOffsets": 2,
+            "CreateTopics": 1,
+            "DeleteTopics": 1,
+        },
+        others=0.05,
+        begins=("topics", "members", "transactional producers"),
+    ),
 )
 SHARES = Theme("shares", WEIGHTS, others=0.05, begins=("topics", "share members"))
 STREAMS = Theme("streams", STREAMS_WEIGHTS, others=0.05, begins=("topics", "streams members"))
 """Not among the themes of releases without share groups, or with other streams groups."""
+THEMES: Mapping[str, Theme] = {one.name: one for one in (EVERYTHING, *_THEMES, SHARES, STREAMS)}
 
 
 def theme_of(random: Random) -> Theme:

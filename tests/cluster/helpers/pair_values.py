@@ -13,6 +13,8 @@ from quorate.codecs import Uuid
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.releases import KafkaVersion, features_of
 from quorate.codecs.wire import ArrayType, StructType
+from tests.cluster.helpers.pair_config_values import random_config
+from tests.cluster.helpers.pair_group_values import SENSIBLE_GROUPS
 from tests.cluster.helpers.pair_share_values import KIND_OF_GROUP, SENSIBLE_SHARE
 from tests.cluster.helpers.pair_streams_values import KIND_OF_STREAMS, SENSIBLE_STREAMS, STREAMS_GROUPS
 
@@ -40,7 +42,6 @@ depends on retries.
 """
 BAD_TOPICS = ("", ".", "..", "with space", "é", "x" * 250, "nowhere")
 TRANSACTIONAL_IDS = ("x", "y", "z")
-INSTANCES = ("i", "j")
 USERS = ("alice", "bob", "")
 GROUPS = {
     "classic": ("classic-0", "classic-1"),
@@ -120,6 +121,12 @@ def _resource_name(gen: "Requests", values: Values) -> str:
     return gen.random.choice(("1", "1", "", "7", "x"))
 
 
+def _declared(gen: "Requests", resource: int) -> tuple[tuple[str, str | None], ...]:
+    """Return two configs, each of another name."""
+    version = gen.core.broker_configs.kafka_version
+    return tuple(dict(random_config(gen.random, resource, version) for _ in range(4)).items())[:2]
+
+
 CLIENT_METRICS_CONFIGS: tuple[tuple[str, str | None], ...] = (
     *(("metrics", value) for value in ("a.b,c", "*", "", "a,a", "a,,b")),
     *(("interval.ms", value) for value in ("100", "60000", "99", "3600001", " 200 ", "often", "")),
@@ -130,6 +137,8 @@ CLIENT_METRICS_CONFIGS: tuple[tuple[str, str | None], ...] = (
 
 
 def _config(gen: "Requests") -> tuple[str, str | None]:
+    if gen.random.random() < 0.3:
+        return random_config(gen.random, 2, gen.core.broker_configs.kafka_version)
     if gen.random.random() < gen.wildness:
         return gen.random.choice(BAD_CONFIGS)
     return gen.random.choice(TOPIC_CONFIGS if gen.random.random() < 0.95 else GROUP_CONFIGS)
@@ -140,7 +149,10 @@ def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
     spec = next(field for field in gen.api.request.fields if field.name == "resources").type.element.spec  # type: ignore[union-attr]
     of_config = next(field for field in spec.fields if field.name == "configs").type.element.spec.cls
     pool: tuple[tuple[str, str | None], ...] = TOPIC_CONFIGS
-    if values["resource_type"] == 32:
+    declared = values["resource_type"] in (2, 32) and gen.random.random() < 0.5
+    if declared:
+        pool = _declared(gen, values["resource_type"])
+    elif values["resource_type"] == 32:
         pool = GROUP_CONFIGS
     elif values["resource_type"] == 16:
         pool = CLIENT_METRICS_CONFIGS
@@ -149,7 +161,7 @@ def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
     elif gen.random.random() < gen.wildness:
         pool += BAD_CONFIGS
     out = []
-    for name, value in gen.random.sample(pool, gen.random.choice((0, 1, 1, 1, 2))):
+    for name, value in gen.random.sample(pool, min(gen.random.choice((0, 1, 1, 1, 2)), len(pool))):
         operation = (
             {"config_operation": gen.random.choice((0, 0, 0, 1, 1, 2, 3, 9))} if "Incremental" in gen.api.name else {}
         )
@@ -188,13 +200,6 @@ def _owned(gen: "Requests", values: Values) -> Any:
         return ()
     owned = gen.owned.get((values["group_id"], values["member_id"]))
     return gen.random.choice((None, owned, owned, ()))
-
-
-def _protocols(gen: "Requests", values: Values) -> tuple[Message, ...]:
-    from quorate.codecs.api.join_group import JoinGroupRequestProtocol
-
-    names = gen.random.choice((("range",), ("range", "roundrobin"), ("range",), ("range",), ()))
-    return tuple(JoinGroupRequestProtocol(name=name, metadata=EMPTY_SUBSCRIPTION) for name in names)
 
 
 def _assignment_of_group(gen: "Requests", values: Values) -> tuple[Message, ...]:
@@ -344,7 +349,15 @@ SENSIBLE: Mapping[str, Make] = {
     "AlterConfigsResource.resource_type": _pick(2, 2, 2, 32, 16),
     "resource_name": _resource_name,
     "AlterConfigsResource.configs": _alterable,
-    "configuration_keys": _pick(None, None, (), ("retention.ms",), ("no.such.setting", "cleanup.policy")),
+    "configuration_keys": _pick(
+        None,
+        None,
+        None,
+        (),
+        ("retention.ms",),
+        ("no.such.setting", "cleanup.policy"),
+        ("share.isolation.level", "match"),
+    ),
     "UnregisterBrokerRequest.broker_id": _pick(2, 7, -1, 0),
     "AlterReplicaLogDir.path": _pick("/nowhere", ""),
     "resource_types": _pick((), (2,), (32,), (16,), (4, 2)),
@@ -447,9 +460,7 @@ SENSIBLE: Mapping[str, Make] = {
     "OffsetFetchRequest.groups": lambda gen, _: gen.array(_field("OffsetFetchRequest.groups", gen)),
     "group_ids": _groups,
     "groups_names": _groups,
-    "key_type": _pick(0, 0, 1),
     "key": lambda gen, _: gen.any_group(),
-    "coordinator_keys": lambda gen, _: tuple(gen.any_group() for _ in range(gen.random.choice((1, 1, 2, 0)))),
     "member_id": _member_id,
     "member_epoch": _epoch_of_member,
     "generation_id": _epoch_of_member,
@@ -462,8 +473,6 @@ SENSIBLE: Mapping[str, Make] = {
     "OffsetFetchRequestGroup.member_epoch": lambda gen, values: (
         _epoch_of_member(gen, values) if values["member_id"] is not None else -1
     ),
-    "TxnOffsetCommitRequest.generation_id": lambda gen, _: -1,
-    "TxnOffsetCommitRequest.member_id": lambda gen, _: "",
     "committed_offset": _pick(0, 1, 5, 100, -1),
     "committed_metadata": _pick("", "m", None, "x" * 5000),
     "session_timeout_ms": lambda gen, _: (
@@ -474,7 +483,6 @@ SENSIBLE: Mapping[str, Make] = {
         60_000 if values["member_epoch"] == 0 or gen.random.random() < 0.2 else -1
     ),
     "protocol_type": lambda gen, _: "consumer" if gen.random.random() < 0.95 else "",
-    "JoinGroupRequest.protocols": _protocols,
     "protocol_name": _pick("range", "range", None),
     "SyncGroupRequest.assignments": _assignment_of_group,
     "MemberIdentity.member_id": lambda gen, _: gen.member(gen.named(*GROUPS["classic"]))[0],
@@ -482,13 +490,11 @@ SENSIBLE: Mapping[str, Make] = {
         (gen.topic(),) if values["member_epoch"] == 0 or gen.random.random() < 0.2 else None
     ),
     "ConsumerGroupHeartbeatRequest.topic_partitions": _owned,
-    "server_assignor": _pick(None, None, None, None, "uniform", "range"),
     "rack_id": lambda gen, _: "" if gen.api.name == "Fetch" else None,
-    "states_filter": _pick((), (), ("Stable",), ("stable",), ("Bogus",)),
-    "types_filter": _pick((), (), ("consumer",), ("Classic",), ("bogus",)),
     "endpoint_type": _pick(1, 1, 1, 2, 7),
     "client_software_name": _pick("wire", "wire", "", "bad name"),
     "client_software_version": _pick("1.0", "1.0", "-"),
+    **SENSIBLE_GROUPS,
     **SENSIBLE_SHARE,
     **SENSIBLE_STREAMS,
     "DescribeShareGroupOffsetsRequest.groups": lambda gen, _: gen.array(
