@@ -72,8 +72,10 @@ class LateWrites:
         read = decode_record(record.key, record.value)
         if isinstance(read.key, ShareGroupStatePartitionMetadataKey):
             value = read.value
-            is_some = isinstance(value, ShareGroupStatePartitionMetadataValue) and bool(value.initializing_topics)
-            self._initializing[read.key.group_id] = is_some
+            topics = value.initializing_topics if isinstance(value, ShareGroupStatePartitionMetadataValue) else ()
+            partitions = [partition for topic in topics for partition in topic.partitions]
+            # Altering offsets of a negative partition fails as a whole, and leaves it initializing.
+            self._initializing[read.key.group_id] = bool(partitions) and min(partitions) >= 0
         elif isinstance(read.key, ConsumerGroupRegularExpressionKey):
             regex = read.key.group_id, read.key.regular_expression
             (self._resolved.discard if read.value is None else self._resolved.add)(regex)
