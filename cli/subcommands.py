@@ -1,14 +1,29 @@
-"""`Commands`: a group of commands with a complete help list and suggestions for typing errors."""
+"""`Commands`: a group of commands with a complete help list and suggestions for typing errors.
 
+`FiniteRange`: a number in a range.
+"""
+
+import math
 from difflib import get_close_matches
 from typing import Any
 
 import click
 
-__all__ = ["Commands"]
+__all__ = ["Commands", "FiniteRange"]
 
 LONGEST_SENTENCE = 200
 """Longest description in a list, in characters: click would cut it at the width of a line."""
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range; click's own type accepts `nan`, and `inf` in an open range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
 class Commands(click.Group):

@@ -10,6 +10,7 @@ import click
 
 from quorate.cli.errors import UserError, note
 from quorate.cli.output import json_text
+from quorate.cli.subcommands import FiniteRange
 from quorate.cli.verdicts import echo_rule, echo_verdict, junit_option, show_counts, write_junit
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ quorate verify-client --list                               the scenarios, and th
 )
 @click.option(
     "--start-timeout",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=30,
     show_default=True,
     metavar="SECONDS",
@@ -67,7 +68,7 @@ quorate verify-client --list                               the scenarios, and th
 )
 @click.option(
     "--close-timeout",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     default=15,
     show_default=True,
     metavar="SECONDS",

@@ -24,7 +24,7 @@ from quorate.cli.connection import (
 )
 from quorate.cli.errors import UserError, note
 from quorate.cli.output import echo_lines
-from quorate.cli.subcommands import Commands
+from quorate.cli.subcommands import Commands, FiniteRange
 
 if TYPE_CHECKING:
     from quorate.codecs.releases import KafkaVersion
@@ -96,7 +96,7 @@ def reading_options(command: F) -> F:
             ),
             click.option(
                 "--watch",
-                type=click.FloatRange(min=1),
+                type=FiniteRange(min=1),
                 metavar="SECONDS",
                 help="Repeat every SECONDS until Ctrl-C (with -b).",
             ),

@@ -14,7 +14,7 @@ import click
 from quorate.cli.connection import servers_option
 from quorate.cli.pipeline.engine import ENGINE
 from quorate.cli.pipeline.job import Job, run_job
-from quorate.cli.subcommands import Commands
+from quorate.cli.subcommands import Commands, FiniteRange
 
 __all__ = ["pipeline"]
 
@@ -188,7 +188,7 @@ _THROUGHPUT = click.option(
 _PRICE = click.option(
     "--price-per-gb",
     metavar="PRICE",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     help="Price per GB of traffic between racks.",
 )
 

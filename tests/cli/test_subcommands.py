@@ -46,3 +46,17 @@ def test_wrong_options_refer_to_the_help_of_their_command(quorate, arguments, co
     ended = quorate(*arguments)
     assert ended.status == 1
     assert ended.err.splitlines()[1].endswith(f" {command} --help")
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1"])
+@pytest.mark.parametrize(
+    "command",
+    [("groups", "list", "-b", "h:1", "--watch"), ("pipeline", "locality", "x", "--price-per-gb")],
+)
+def test_numbers_are_finite_and_in_their_range(quorate, command, number):
+    done = quorate(*command, number)
+    assert done.status == 1
+    error, remedy = done.err.splitlines()
+    assert error.startswith(f"error: Invalid value for '{command[-1]}': ")
+    assert ("is not in the range" if number == "-1" else f"'{number}' is not a finite number") in error
+    assert remedy.startswith("       for help: ")
