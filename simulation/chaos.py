@@ -216,54 +216,45 @@ class ChaosRunner:
         low, high = self.chaos.down_ms
         return float(low * (high / low) ** draw)
 
-    def _broker_to_take_down(self, draw: float, how: str) -> int | None:
-        brokers = self.cluster.core.brokers
-        most = max(1, len(brokers) - 1) if self.chaos.max_down is None else self.chaos.max_down
-        if len(self._down) >= most:
-            return None
-        found: int | None = _pick((one for one in brokers if one not in self._down), draw)
-        if found is not None:
-            self._down[found] = how
-        return found
-
     # ---- brokers
 
     def _broker_stops(self, which: float, how_long: float, _: float, __: float) -> str:
-        broker = self._broker_to_take_down(which, "stopped")
-        if broker is None:
-            return ""
-        for_ms = self._duration_ms(how_long)
-        self.cluster.core.stop_broker(broker)
-        self._later(for_ms, lambda: self._restore(broker))
-        return f"broker {broker} stops for {for_ms:,.0f} ms"
+        return self._take_down(which, how_long, "stops")
 
     def _broker_pauses(self, which: float, how_long: float, _: float, __: float) -> str:
-        broker = self._broker_to_take_down(which, "paused")
-        if broker is None:
-            return ""
-        for_ms = self._duration_ms(how_long)
-        self.cluster.core.brokers[broker].freeze(True)
-        self._later(for_ms, lambda: self._restore(broker))
-        return f"broker {broker} pauses for {for_ms:,.0f} ms"
+        return self._take_down(which, how_long, "pauses")
 
     def _controller_cuts(self, which: float, how_long: float, _: float, __: float) -> str:
-        broker = self._broker_to_take_down(which, "cut")
+        return self._take_down(which, how_long, "cannot reach the controller")
+
+    def _take_down(self, which: float, how_long: float, how: str) -> str:
+        brokers = self.cluster.core.brokers
+        most = max(1, len(brokers) - 1) if self.chaos.max_down is None else self.chaos.max_down
+        if len(self._down) >= most:
+            return ""
+        broker: int | None = _pick((one for one in brokers if one not in self._down), which)
         if broker is None:
             return ""
+        self._down[broker] = how
         for_ms = self._duration_ms(how_long)
-        self.cluster.core.brokers[broker].cut_from_controller(True)
+        if how == "stops":
+            self.cluster.core.stop_broker(broker)
+        elif how == "pauses":
+            brokers[broker].freeze(True)
+        else:
+            brokers[broker].cut_from_controller(True)
         self._later(for_ms, lambda: self._restore(broker))
-        return f"broker {broker} cannot reach the controller for {for_ms:,.0f} ms"
+        return f"broker {broker} {how} for {for_ms:,.0f} ms"
 
     def _restore(self, broker: int) -> None:
         how = self._down.pop(broker, None)
         found = self.cluster.core.brokers.get(broker)
         if how is None or found is None:
             return
-        if how == "stopped":
+        if how == "stops":
             if not found.serving:
                 self._task(self.cluster.start_broker_async(broker), f"start broker {broker}")
-        elif how == "paused":
+        elif how == "pauses":
             found.freeze(False)
         else:
             found.cut_from_controller(False)

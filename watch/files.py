@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 from quorate.assignors.what_if.description import read_topology
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE
@@ -13,7 +12,9 @@ from quorate.codecs.log.model import is_damage
 from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.log.raw import read_raw
 from quorate.watch.collector import Collector
+from quorate.watch.lag_history import LagHistory
 from quorate.watch.problems import Problems
+from quorate.watch.threads import ObserverThread
 from quorate.watch.topics import KnownTopics
 
 __all__ = ["FilesThread", "chosen"]
@@ -25,18 +26,10 @@ FLUSH_RECORDS = 100_000
 """Records after which they are written, which limits memory."""
 
 
-class KeepOffsets(Protocol):
-    """See `LagHistory.keep_offsets`."""
-
-    def __call__(self, now_ms: int, *, at_end: bool = False) -> None:
-        """Copy the offsets of groups that have committed."""
-        ...
-
-
-class FilesThread:
+class FilesThread(ObserverThread):
     """A thread that reads logs once; `is_done` after their end.
 
-    `keep_offsets`: is called after each flush, with the time of the last record.
+    `lags`: keeps the offsets after each flush, at the time of the last record.
     """
 
     def __init__(
@@ -47,28 +40,19 @@ class FilesThread:
         topics: KnownTopics,
         problems: Problems,
         stop: threading.Event,
-        keep_offsets: KeepOffsets,
+        lags: LagHistory,
     ) -> None:
         self.is_done = False
         self._last_ms = -1
         self._collector = collector
         self._problems = problems
         self._stop = stop
-        self._keep_offsets = keep_offsets
+        self._lags = lags
         if topology is not None:
             topics.set(read_topology(topology)[0])
         found = LogPartitions(paths, topics=(CONSUMER_OFFSETS, SHARE_GROUP_STATE))
         self._partitions = chosen(found.partitions)
-        self._thread = threading.Thread(target=self._run, name="quorate-watch-files", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end of the thread."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        super().__init__("files", self._run)
 
     def _run(self) -> None:
         try:
@@ -80,7 +64,7 @@ class FilesThread:
                 if self._stop.is_set():
                     return
             if end_ms >= 0:
-                self._keep_offsets(end_ms, at_end=True)
+                self._lags.keep_offsets(end_ms, at_end=True)
         except QuorateError as error:
             self._problems.set("files", str(error).replace("\n", "; "))
         finally:
@@ -108,7 +92,7 @@ class FilesThread:
     def _flush(self) -> None:
         self._collector.flush(time.time_ns() // 1_000_000, is_live=False)
         if self._last_ms >= 0:
-            self._keep_offsets(self._last_ms)
+            self._lags.keep_offsets(self._last_ms)
 
 
 def chosen(partitions: Sequence[PartitionFiles]) -> list[PartitionFiles]:

@@ -22,6 +22,7 @@ from quorate.watch.limits import WatchLimits
 from quorate.watch.metadata import live_topology, open_admin
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.problems import Problems
+from quorate.watch.threads import ObserverThread
 from quorate.watch.topics import KnownTopics
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ _REFUSED = frozenset({29, 30, 31})
 _PREPARING = ("PREPARING_REBALANCE", "COMPLETING_REBALANCE")
 
 
-class LogThread:
+class LogThread(ObserverThread):
     """A thread that follows one coordinator topic, and gives its records to the collector.
 
     `caught_up`: all records that existed at the start are read. `late_ms`: the age of the last
@@ -139,16 +140,7 @@ class LogThread:
         self._collector = collector
         self._problems = problems
         self._stop = stop
-        self._thread = threading.Thread(target=self._run, name=f"quorate-watch-{topic}", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end of the thread."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        super().__init__(topic, self._run)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -212,7 +204,7 @@ class LogThread:
             self._problems.set(f"{self.topic} leaders", text)
 
 
-class StatesThread:
+class StatesThread(ObserverThread):
     """A thread that lists classic groups whose rebalance has begun, which no record shows.
 
     Reports groups that do not complete it.
@@ -227,16 +219,7 @@ class StatesThread:
         self._stop = stop
         self._limits = limits
         self._stuck: set[str] = set()
-        self._thread = threading.Thread(target=self._run, name="quorate-watch-states", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end of the thread."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        super().__init__("states", self._run)
 
     def _run(self) -> None:
         while not self._stop.wait(_STATES_S):
@@ -264,7 +247,7 @@ class StatesThread:
             )
 
 
-class Sampler:
+class Sampler(ObserverThread):
     """A thread that reads metadata, end offsets and lags, every `interval_s` seconds.
 
     `on_sample` gets the committed offsets that were wanted, with the results.
@@ -291,16 +274,7 @@ class Sampler:
         self._done = threading.Condition()
         self._busy = False
         self._count = 0
-        self._thread = threading.Thread(target=self._run, name="quorate-watch-lags", daemon=True)
-
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
-
-    def join(self, timeout_s: float) -> None:
-        """Wait for the end of the thread."""
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        super().__init__("lags", self._run)
 
     def sample_now(self, timeout_s: float) -> bool:
         """Sample at once; returns whether it succeeded within the time."""

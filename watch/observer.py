@@ -188,9 +188,7 @@ class Observer:
         if self._cluster is None:
             from quorate.watch.files import FilesThread
 
-            self._files = FilesThread(
-                self._paths, self._topology, collector, topics, self._problems, self._stop, lags.keep_offsets
-            )
+            self._files = FilesThread(self._paths, self._topology, collector, topics, self._problems, self._stop, lags)
             self._files.start()
             return
         from quorate.watch.live import LogThread, Sampler, StatesThread

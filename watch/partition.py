@@ -32,10 +32,10 @@ from quorate.watch.causes import NewTopicId, ResetByAdmin, ResetByClient
 from quorate.watch.commits import BlockCommits, Lower
 from quorate.watch.kept import Row, block_of_kept, kept_rows, last_of_keys, rows_of
 from quorate.watch.limits import WatchLimits
-from quorate.watch.locality import TopicFacts
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.packed_offsets import PackedCommits, PackedOffsets
 from quorate.watch.rebalances import GroupTracker
+from quorate.watch.topics import KnownTopics
 
 __all__ = ["FollowedPartition", "PartitionChanges"]
 
@@ -73,7 +73,7 @@ class FollowedPartition:
     """
 
     def __init__(
-        self, number: int | None, topics: TopicFacts, limits: WatchLimits, preparing: Mapping[str, int] | None = None
+        self, number: int | None, topics: KnownTopics, limits: WatchLimits, preparing: Mapping[str, int] | None = None
     ) -> None:
         self.number = number
         self.history = History()

@@ -22,8 +22,8 @@ from quorate.watch.causes import (
     causes_of,
 )
 from quorate.watch.limits import WatchLimits
-from quorate.watch.locality import TopicFacts
 from quorate.watch.model import Place
+from quorate.watch.topics import KnownTopics
 
 __all__ = ["CauseFinder", "MemberTimes", "moves_of"]
 
@@ -51,7 +51,7 @@ class CauseFinder:
     members must revoke partitions. `leader_epoch`: that of the log, if known.
     """
 
-    def __init__(self, group_id: str, topics: TopicFacts, times: MemberTimes, limits: WatchLimits) -> None:
+    def __init__(self, group_id: str, topics: KnownTopics, times: MemberTimes, limits: WatchLimits) -> None:
         self.group_id = group_id
         self.unowned: set[Place] = set()
         self.revoking: dict[str, int] = {}

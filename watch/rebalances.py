@@ -29,9 +29,10 @@ from quorate.watch.causes import (
 )
 from quorate.watch.flapping import Joins
 from quorate.watch.limits import WatchLimits
-from quorate.watch.locality import TopicFacts, cross_rack_share
+from quorate.watch.locality import cross_rack_share
 from quorate.watch.model import EventKind, MovedPartition, Place, WatchEvent, as_json
 from quorate.watch.rebalance_causes import CauseFinder, MemberTimes, moves_of
+from quorate.watch.topics import KnownTopics
 
 __all__ = ["GroupTracker", "is_settled"]
 
@@ -92,7 +93,7 @@ class GroupTracker:
     `view`: the group after the last event. `dirty`: `as_json` has changed since it was cleared.
     """
 
-    def __init__(self, group_id: str, topics: TopicFacts, members: MemberTimes, limits: WatchLimits) -> None:
+    def __init__(self, group_id: str, topics: KnownTopics, members: MemberTimes, limits: WatchLimits) -> None:
         self.group_id = group_id
         self.view: GroupView | None = None
         self.dirty = False

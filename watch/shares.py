@@ -12,9 +12,9 @@ from quorate.coordinator.history.share_facts import ShareStateReset
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.watch.causes import ResetByAdmin
 from quorate.watch.kept import block_of_kept
-from quorate.watch.locality import TopicFacts
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.partition import PartitionChanges
+from quorate.watch.topics import KnownTopics
 
 __all__ = ["FollowedShares"]
 
@@ -28,7 +28,7 @@ class FollowedShares:
     same key.
     """
 
-    def __init__(self, number: int | None, topics: TopicFacts) -> None:
+    def __init__(self, number: int | None, topics: KnownTopics) -> None:
         self.number = number
         self.next_offset = 0
         self.history = ShareHistory()

@@ -1,6 +1,7 @@
 """What happened to a group between two moments, from its kept states."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from quorate.codecs import Uuid
 from quorate.codecs.printable import counted
@@ -30,7 +31,7 @@ def ownership(
         ]:
             span = held.pop(place)
             if begin > span.from_ms:
-                found.append(_until(span, begin))
+                found.append(replace(span, to_ms=begin))
         for place, row in owners.items():
             if place not in held:
                 held[place] = OwnershipSpan(
@@ -45,19 +46,6 @@ def ownership(
                 )
     found += held.values()
     return sorted(found, key=lambda span: (span.topic, span.partition, span.from_ms))
-
-
-def _until(span: OwnershipSpan, to_ms: int) -> OwnershipSpan:
-    return OwnershipSpan(
-        topic=span.topic,
-        partition=span.partition,
-        member_id=span.member_id,
-        client_id=span.client_id,
-        host=span.host,
-        rack=span.rack,
-        from_ms=span.from_ms,
-        to_ms=to_ms,
-    )
 
 
 def difference(

@@ -53,7 +53,7 @@ class KnownTopics:
         self._learned = len(self.names)
 
     def labels(self) -> Labels:
-        """See `TopicFacts`."""
+        """Return names for sentences."""
         return self._labels
 
     def name(self, topic: str) -> str:
@@ -66,7 +66,7 @@ class KnownTopics:
         return topic
 
     def racks(self, partition: Partition) -> tuple[str | None, ...] | None:
-        """See `TopicFacts`."""
+        """Return the racks of a partition's replicas, the leader's first; `None` if unknown."""
         topology, topic = self.topology, self._labels.topic(partition[0])
         if topology is None or topic not in topology:
             return None
@@ -76,12 +76,15 @@ class KnownTopics:
         return tuple(racks[number - int(topology.first[index])]) if number >= 0 and racks else None
 
     def passed(self, group_id: str) -> None:
-        """See `TopicFacts`."""
+        """Note a rebalance of the group, which earlier changes do not cause again."""
         with self._lock:
             self._seen[group_id] = self._count
 
     def change(self, group_id: str, topics: Collection[str]) -> TopicsChanged | None:
-        """See `TopicFacts`. Reads the metadata again, if the cluster can be reached."""
+        """Return what changed in these topics since the last call for the group.
+
+        Reads the metadata again, if the cluster can be reached.
+        """
         with suppress(Exception):  # the cause is less exact then; the sampler reports the problem
             self.refresh()
         with self._lock:
