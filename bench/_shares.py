@@ -17,13 +17,12 @@ from quorate.codecs.errors import DecodeError, Reason
 
 __all__ = ["shared_records"]
 
-_PER_FETCH = 500
-_ROUNDS = 3
 _LIMIT_S = 120
+_PER_FETCH = 500
 
 
-def shared_records(server: Server, count: int, *, core: int | None = None) -> tuple[float, float]:
-    """Return the best of three rounds.
+def shared_records(server: Server, count: int, *, rounds: int, core: int | None = None) -> tuple[float, float]:
+    """Return the best of some rounds.
 
     The results are the records per second that one member fetches and accepts, from a topic of
     `count`, and the server's CPU time in µs per 1,000 records, 0 if it is not known. Each round has
@@ -33,13 +32,13 @@ def shared_records(server: Server, count: int, *, core: int | None = None) -> tu
     """
     topic, name = "shared", "any" if core is None else f"core-{core}"
     _fill(server.address, topic, count)
-    rounds = []
-    for number in range(_ROUNDS):
+    found = []
+    for number in range(rounds):
         group = f"shares-{name}-{number}"
         _read_from_the_beginning(server.address, group)
         with nullcontext() if core is None else one_core(server, core):
-            rounds.append(_round(server, topic, group, count))
-    return max(rounds)
+            found.append(_round(server, topic, group, count))
+    return max(found)
 
 
 def _round(server: Server, topic: str, group: str, count: int) -> tuple[float, float]:

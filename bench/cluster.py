@@ -217,11 +217,15 @@ def bytes_through(report: Report, peers: Sequence[Server]) -> None:
 
 def shares(report: Report, peers: Sequence[Server]) -> None:
     """Measure a member of a share group: on any cores, and with each server on one core."""
-    count = report.pick(100_000, quick=20_000, smoke=1_500)
+    count, rounds = report.pick((100_000, 3), quick=(20_000, 3), smoke=(1_500, 1))
     one_core = min(os.sched_getaffinity(0))
     for where, core in (("", None), (", server on one core", one_core)):
         visible = [peer for peer in peers if core is None or peer.pid]
-        for ours, theirs, name in both(lambda one, core=core: shared_records(one, count, core=core), visible):
+
+        def measure(one: Server, core: int | None = core) -> tuple[float, float]:
+            return shared_records(one, count, rounds=rounds, core=core)
+
+        for ours, theirs, name in both(measure, visible):
             report.rate(
                 f"share fetch and acknowledge{where}",
                 ours[0],
@@ -311,7 +315,7 @@ def main() -> None:
         if "storm" in chosen:
             storms(report, peers)
         if "streams" in chosen:
-            word_count(report, peers)
+            word_count(report, [] if report.smoke else peers)
     if "disk" in chosen:
         disk(report)
     if "standing" in chosen:

@@ -104,7 +104,7 @@ def test_recompressing_a_small_batch_takes_memory_only_for_the_result() -> None:
     policy = record_checks.TopicPolicy(
         name="t-0", compression="gzip", compacted=False, append_time=False, before_max_ms=1 << 62, after_max_ms=1 << 62
     )
-    count = 100_000
+    count = 50_000
     tracemalloc.start()
     try:
         record_checks.validated(identical_records(count), policy, 0)

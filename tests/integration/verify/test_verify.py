@@ -72,7 +72,7 @@ def test_embedded_brokers_respond_like_older_releases(version: str) -> None:
 
 def test_a_cluster_of_three_brokers_passes() -> None:
     with EmbeddedCluster(brokers=3, properties=PROPERTIES) as kafka:
-        assert_passes(verify(kafka.bootstrap_servers, suites=["fetch", "transactions", "share"]))
+        assert_passes(verify(kafka.bootstrap_servers, suites=["transactions", "share"]))
 
 
 def test_random_requests_get_the_responses_of_an_embedded_cluster(embedded: EmbeddedCluster) -> None:
