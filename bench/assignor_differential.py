@@ -21,7 +21,7 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _groups import Cell, members_of, topology_of
-from _report import SMOKE, first_seed
+from _report import sweep_options
 from rich.console import Console
 from rich.table import Table
 
@@ -159,26 +159,17 @@ def main() -> None:
     parser.add_argument(
         "--assignor", action="append", choices=comparisons(), help="only this one; may be given more than once"
     )
-    parser.add_argument("--cases", type=int, default=100_000, help="per assignor")
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--quick", action="store_true", help="2,000 cases per assignor")
-    parser.add_argument(
-        "--smoke", action="store_true", help=f"{SMOKE}: 5 cases per assignor, large groups of 10 members"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object per assignor")
-    options = parser.parse_args()
+    options = sweep_options(parser, "cases", 100_000, quick=2000, smoke=5, each=" per assignor")
     reason = missing_reason()
     if reason is not None:
         sys.exit(f"error: {reason}")
-    seed = first_seed(options, 4)
-    cases = 5 if options.smoke else min(options.cases, 2000) if options.quick else options.cases
-    print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    seed = options.first
     available = comparisons(10) if options.smoke else comparisons()
     tallies: list[Tally] = []
     with Oracle() as oracle:
         for name in options.assignor or available:
-            tallies += available[name](cases, seed, oracle)
-    _print_results(tallies, seed, as_json=options.json or options.smoke, as_table=not options.json)
+            tallies += available[name](options.count, seed, oracle)
+    _print_results(tallies, seed, as_json=options.as_json, as_table=options.as_table)
     sys.exit(1 if any(tally.differences for tally in tallies) else 0)
 
 

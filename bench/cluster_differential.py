@@ -14,7 +14,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import sweep_options
 
 from tests.broker.broker import NEWEST, VERSION, missing
 from tests.cluster.helpers.pair_play import Differs, duel
@@ -26,10 +26,6 @@ SEEDS = 2_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--quick", action="store_true", help="20 seeds")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one seed")
     parser.add_argument(
         "--kafka-version",
         default=VERSION,
@@ -38,14 +34,11 @@ def main() -> None:
     parser.add_argument(
         "--theme", choices=THEMES, help="the kind of requests; shares and streams are only sent if chosen"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
-    options = parser.parse_args()
+    options = sweep_options(parser, "seeds", SEEDS, quick=20, smoke=1)
     reason = missing(options.kafka_version) if options.kafka_version in (VERSION, NEWEST) else None
     if reason is not None:
         sys.exit(f"error: {reason}")
-    first = first_seed(options, 3)
-    count = 1 if options.smoke else 20 if options.quick else options.seeds
-    print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
+    first, count = options.first, options.count
     found: list[str] = []
     started = time.perf_counter()
     with duel(options.kafka_version) as both:
@@ -60,9 +53,9 @@ def main() -> None:
                 status = f"  up to seed {seed}: {both.requests:,} requests, {len(found)} seeds differ, {rate:.0f}/s"
                 print(status, file=sys.stderr, flush=True)
         counts = {"seed": first, "seeds": count, "requests": both.requests, "differ": len(found)}
-    if options.json or options.smoke:
+    if options.as_json:
         print(json.dumps(counts))
-    if not options.json:
+    if options.as_table:
         print("  ".join(f"{name} {value:,}" for name, value in counts.items()))
     sys.exit(1 if found else 0)
 

@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one second, two groups of three")
     parser.add_argument("--json", action="store_true", help="one JSON object at the end")
     options = parser.parse_args()
-    seed = first_seed(options, 3)
+    seed = first_seed(options)
     seconds = 1.0 if options.smoke else 20.0 if options.quick else options.seconds
     groups, members = (2, 3) if options.smoke else (20, 10)
     print(f"seed {seed}; --seed {seed} repeats the faults", file=sys.stderr)

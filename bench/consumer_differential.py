@@ -16,7 +16,7 @@ from random import Random
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import sweep_options
 from rich.console import Console
 from rich.table import Table
 
@@ -34,22 +34,15 @@ SHOWN = 5
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scripts", type=int, default=SCRIPTS)
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--quick", action="store_true", help="500 scripts")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 3 scripts")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    options = parser.parse_args()
+    options = sweep_options(parser, "scripts", SCRIPTS, quick=500, smoke=3)
     reason = missing_reason()
     if reason is not None:
         sys.exit(f"error: {reason}")
-    seed = first_seed(options, 3)
-    count = 3 if options.smoke else 500 if options.quick else options.scripts
-    print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    seed, count = options.first, options.count
     counts = _sweep(range(seed, seed + count))
-    if options.json or options.smoke:
+    if options.as_json:
         print(json.dumps({"histories": "consumer", "seed": seed, "scripts": count, **counts}))
-    if not options.json:
+    if options.as_table:
         table = Table(title=f"Differences from Kafka's consumer, seeds from {seed}")
         table.add_column("histories")
         table.add_column("consumer", justify="right")

@@ -20,7 +20,7 @@ from typing import Any
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import sweep_options
 from rich.console import Console
 from rich.table import Table
 
@@ -153,14 +153,9 @@ def main() -> None:
     parser.add_argument(
         "--kind", action="append", choices=[*KINDS, SHARE_STATE], help="only this one; may be given more than once"
     )
-    parser.add_argument("--scripts", type=int, default=SCRIPTS, help="per kind and release")
     parser.add_argument("--release", choices=[KafkaVersion.NEWEST.short, "4.3"], help="only this one (default: both)")
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--progress", type=Path, help="file of played scripts, to resume a run (needs --seed)")
-    parser.add_argument("--quick", action="store_true", help="40 scripts per kind")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one script per kind")
-    parser.add_argument("--json", action="store_true", help="one JSON object per kind")
-    options = parser.parse_args()
+    options = sweep_options(parser, "scripts", SCRIPTS, quick=40, smoke=1, each=" per kind and release")
     if options.progress is not None and options.seed is None:
         parser.error("--progress resumes the scripts of a seed: give it with --seed")
     releases = RELEASES if options.release is None else [one for one in RELEASES if one == options.release] or [None]
@@ -168,18 +163,16 @@ def main() -> None:
         reason = missing_reason(release)
         if reason is not None:
             sys.exit(f"error: {reason}")
-    seed = first_seed(options, 3)
-    count = 1 if options.smoke else 40 if options.quick else options.scripts
+    seed = options.first
     kinds = options.kind or [*KINDS, SHARE_STATE]
-    print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
-    seeds = range(seed, seed + count)
+    seeds = range(seed, seed + options.count)
     done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
     for release in releases:
         found = [one for one in done if one.release == release]
         played = [kind for kind in kinds if release is None or kind not in (SHARE_STATE, STREAMS)]
         found += _sweep(played, seeds, found, options.progress, release)
         done += [one for one in found if one not in done]
-        _print(played, seed, found, release, as_json=options.json or options.smoke, as_table=not options.json)
+        _print(played, seed, found, release, as_json=options.as_json, as_table=options.as_table)
     sys.exit(1 if any(one.difference is not None for one in done) else 0)
 
 

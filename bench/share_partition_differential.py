@@ -14,7 +14,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import sweep_options
 
 from tests.cluster.share.scripts import run_script
 from tests.oracle.client import Oracle, missing_reason
@@ -25,18 +25,11 @@ SHOWN = 5
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scripts", type=int, default=SCRIPTS)
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--quick", action="store_true", help="200 scripts")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 5 scripts")
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    options = parser.parse_args()
+    options = sweep_options(parser, "scripts", SCRIPTS, quick=200, smoke=5)
     reason = missing_reason()
     if reason is not None:
         sys.exit(f"error: {reason}")
-    seed = first_seed(options, 3)
-    count = 5 if options.smoke else 200 if options.quick else options.scripts
-    print(f"seeds from {seed}; --seed {seed} repeats this run", file=sys.stderr)
+    seed, count = options.first, options.count
     differences: list[str] = []
     steps, started = 0, time.perf_counter()
     with Oracle() as oracle:
@@ -48,9 +41,9 @@ def main() -> None:
                 if len(differences) <= SHOWN:
                     print(difference, file=sys.stderr, flush=True)
     counts = {"seed": seed, "scripts": count, "steps": steps, "differ": len(differences)}
-    if options.json or options.smoke:
+    if options.as_json:
         print(json.dumps(counts))
-    if not options.json:
+    if options.as_table:
         seconds = time.perf_counter() - started
         print(f"seeds from {seed}: {count:,} scripts, {steps:,} steps, {len(differences):,} differ, {seconds:.0f} s")
     sys.exit(1 if differences else 0)

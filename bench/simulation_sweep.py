@@ -19,7 +19,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import sweep_options
 
 from quorate.simulation import Chaos, ScheduleFailed, simulate
 from quorate.simulation.run import Scenario
@@ -53,17 +53,10 @@ CRASHES = 4.0
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schedules", type=int, default=SCHEDULES)
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
     parser.add_argument("--rates", type=float, default=1.0, help="how many times the default rates of faults")
-    parser.add_argument("--quick", action="store_true", help="80 schedules")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 1 schedule of each scenario")
-    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
-    options = parser.parse_args()
-    first = first_seed(options, 3)
+    options = sweep_options(parser, "schedules", SCHEDULES, quick=80, smoke=len(SCENARIOS))
+    first, wanted = options.first, options.count
     each = 1 if options.smoke else EACH
-    wanted = len(SCENARIOS) if options.smoke else 80 if options.quick else options.schedules
-    print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
     chaos = Chaos().times(options.rates)
     failed: Counter[str] = Counter()
     done = faults = 0
@@ -83,9 +76,9 @@ def main() -> None:
                 rate = done / (time.perf_counter() - began)
                 print(f"  {done:,} schedules, {failed.total()} failures, {rate:.1f}/s", file=sys.stderr, flush=True)
     counts = {"seed": first, "schedules": done, "faults": faults, "failures": failed.total()}
-    if options.json or options.smoke:
+    if options.as_json:
         print(json.dumps({"sweep": "simulation", **counts, "by_scenario": dict(failed)}))
-    if not options.json:
+    if options.as_table:
         print("simulation: " + "  ".join(f"{name} {value}" for name, value in counts.items()))
     sys.exit(1 if failed else 0)
 

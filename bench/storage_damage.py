@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _report import sweep_options
 
 from tests.cluster.helpers.damage import Finding, play
 
@@ -28,15 +28,8 @@ EACH = 10
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=CASES)
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--quick", action="store_true", help="30 cases")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: 5 cases")
-    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
-    options = parser.parse_args()
-    first = first_seed(options, 3)
-    wanted = 5 if options.smoke else 30 if options.quick else options.cases
-    print(f"seeds from {first}; --seed {first} repeats this run", file=sys.stderr)
+    options = sweep_options(parser, "cases", CASES, quick=30, smoke=5)
+    first, wanted = options.first, options.count
     results: Counter[tuple[str, str]] = Counter()
     findings = 0
     started = time.perf_counter()
@@ -63,9 +56,9 @@ def main() -> None:
         for kind in sorted({kind for kind, _ in results})
     }
     counts = {"seed": first, "cases": sum(results.values()) + findings, "findings": findings}
-    if options.json or options.smoke:
+    if options.as_json:
         print(json.dumps({**counts, "kinds": kinds}))
-    if not options.json:
+    if options.as_table:
         for kind, found in kinds.items():
             print(f"{kind:24}" + "  ".join(f"{result} {number}" for result, number in found.items()))
         print("  ".join(f"{name} {value}" for name, value in counts.items()))

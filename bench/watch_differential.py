@@ -40,7 +40,7 @@ def main() -> None:
     if (reason := missing_reason()) is not None:
         sys.exit(reason)
     histories = report.pick(report.options.histories, quick=40, smoke=4)
-    seed = first_seed(report.options, 4)
+    seed = first_seed(report.options)
     os.environ["ORACLE_LOG"] = "info"
     began = time.monotonic()
     judged, unknown = (dict.fromkeys(KINDS, 0) for _ in range(2))
