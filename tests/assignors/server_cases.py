@@ -20,6 +20,7 @@ from typing import Any
 
 from quorate.assignors import GroupSpec, Member, Topic, Topology, java_order
 from quorate.codecs import Uuid
+from tests.assignors.smaller_cases import fewer_of, one_less, replaced, without
 
 __all__ = [
     "CROWDED",
@@ -245,33 +246,26 @@ def next_server_round(rng: Random, case: Case, assignment: dict[str, dict[str, l
 def smaller_server_cases(case: Case) -> Iterator[Case]:
     """Yield cases with one part removed, large parts first."""
     members: dict[str, Case] = case["members"]
-    for name in members:
-        if len(members) > 1:
-            yield case | {"members": {other: member for other, member in members.items() if other != name}}
-    for number in range(len(case["topics"])):
-        yield case | {"topics": case["topics"][:number] + case["topics"][number + 1 :]}
+    yield from fewer_of(case, "members")
+    for topics in one_less(case["topics"]):
+        yield case | {"topics": topics}
     for field in ("assignable", "order", "epoch", "nowMs", "subscriptionType"):
         if field in case:
-            yield {key: value for key, value in case.items() if key != field}
+            yield without(case, field)
     for name, member in members.items():
         for field in ("target", "instanceId", "rackId"):
             if field in member:
-                rest = {key: value for key, value in member.items() if key != field}
-                yield case | {"members": members | {name: rest}}
-        for number in range(len(member["topics"])):
-            fewer = member["topics"][:number] + member["topics"][number + 1 :]
+                yield case | {"members": members | {name: without(member, field)}}
+        for fewer in one_less(member["topics"]):
             yield case | {"members": members | {name: member | {"topics": fewer}}}
         for topic, partitions in member.get("target", {}).items():
-            fewer_partitions = [partitions[:number] + partitions[number + 1 :] for number in range(len(partitions))]
-            for left in (None, *filter(None, fewer_partitions)):
-                target = {key: value for key, value in member["target"].items() if key != topic or left is not None}
-                if left is not None:
-                    target[topic] = left
+            kept = [member["target"] | {topic: left} for left in one_less(partitions) if left]
+            for target in (without(member["target"], topic), *kept):
                 yield case | {"members": members | {name: member | {"target": target}}}
     for number, topic in enumerate(case["topics"]):
         if topic["partitions"] > 1 and topic["partitions"] - 1 not in _targeted(case, topic["id"]):
-            one_less = topic | {"partitions": topic["partitions"] - 1}
-            yield case | {"topics": [*case["topics"][:number], one_less, *case["topics"][number + 1 :]]}
+            smaller = topic | {"partitions": topic["partitions"] - 1}
+            yield case | {"topics": replaced(case["topics"], number, smaller)}
 
 
 def _targeted(case: Case, topic_id: str) -> set[int]:

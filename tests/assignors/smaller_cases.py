@@ -1,9 +1,12 @@
 """Minimises a group with different results, and prints it."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from tests.assignors.cases import Case
+
+T = TypeVar("T")
 
 
 def minimise(
@@ -17,12 +20,11 @@ def minimise(
 
     `smaller`: yields the cases with one part removed, for ops other than `clientAssign`.
     """
-    one_less = smaller or _smaller
     left = attempts
     shrunk = True
     while shrunk and left > 0:
         shrunk = False
-        for candidate in one_less(case):
+        for candidate in (smaller or _smaller)(case):
             left -= 1
             if fails(candidate):
                 case, shrunk = candidate, True
@@ -32,36 +34,52 @@ def minimise(
     return case
 
 
+def without(items: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return a dictionary without some keys."""
+    return {name: item for name, item in items.items() if name not in names}
+
+
+def one_less(items: Sequence[T]) -> Iterator[list[T]]:
+    """Yield the list with one item removed."""
+    for number in range(len(items)):
+        yield [*items[:number], *items[number + 1 :]]
+
+
+def replaced(items: Sequence[T], number: int, item: T) -> list[T]:
+    """Return the list with another item."""
+    return [*items[:number], item, *items[number + 1 :]]
+
+
+def fewer_of(case: Case, field: str) -> Iterator[Case]:
+    """Yield cases with one member removed, if there are others."""
+    for name in case[field] if len(case[field]) > 1 else ():
+        yield case | {field: without(case[field], name)}
+
+
 def _smaller(case: Case) -> Iterator[Case]:
     """Yield cases with one part removed, large parts first."""
     for topic in dict.fromkeys(partition["topic"] for partition in case["partitions"]):
         yield case | {"partitions": [partition for partition in case["partitions"] if partition["topic"] != topic]}
     consumers: dict[str, Case] = case["consumers"]
-    for name in consumers:
-        if len(consumers) > 1:
-            yield case | {"consumers": {other: consumer for other, consumer in consumers.items() if other != name}}
-    for number in reversed(range(len(case["partitions"]))):
-        yield case | {"partitions": case["partitions"][:number] + case["partitions"][number + 1 :]}
+    yield from fewer_of(case, "consumers")
+    for left in reversed([*one_less(case["partitions"])]):
+        yield case | {"partitions": left}
     for name, consumer in consumers.items():
         for field in consumer:
             if field != "topics":
-                rest = {key: value for key, value in consumer.items() if key != field}
-                yield case | {"consumers": consumers | {name: rest}}
+                yield case | {"consumers": consumers | {name: without(consumer, field)}}
         for field in ("topics", "ownedPartitions"):
-            for number in range(len(consumer.get(field, ()))):
-                rest = consumer[field][:number] + consumer[field][number + 1 :]
+            for rest in one_less(consumer.get(field, ())):
                 yield case | {"consumers": consumers | {name: consumer | {field: rest}}}
     for number, one in enumerate(case["partitions"]):
         for field in ("isr", "leader", "replicas"):
             if field in one and not (field == "replicas" and len(one["replicas"]) < 2):
-                rest = {key: value for key, value in one.items() if key != field}
+                rest = without(one, field)
                 if field == "replicas":
                     rest = one | {"replicas": one["replicas"][:-1]}
                 elif field == "isr":
                     rest.pop("leader", None)
-                yield case | {
-                    "partitions": [*case["partitions"][:number], rest, *case["partitions"][number + 1 :]],
-                }
+                yield case | {"partitions": replaced(case["partitions"], number, rest)}
 
 
 def show(case: Case) -> str:

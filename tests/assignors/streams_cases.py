@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from tests.assignors.cases import COLLIDING, MID, SMALL, Case, Size, member_ids
+from tests.assignors.smaller_cases import fewer_of, one_less, replaced, without
 
 __all__ = ["MID", "SMALL", "next_streams_round", "smaller_streams_cases", "streams_case"]
 
@@ -141,26 +142,21 @@ def _report(rng: Random, member: Case, subtopologies: Sequence[Case]) -> None:
 def smaller_streams_cases(case: Case) -> Iterator[Case]:
     """Yield cases with one part removed, large parts first."""
     members: dict[str, Case] = case["members"]
-    for name in members:
-        if len(members) > 1:
-            yield case | {"members": {other: member for other, member in members.items() if other != name}}
-    for number in range(len(case["subtopologies"])):
-        yield case | {"subtopologies": case["subtopologies"][:number] + case["subtopologies"][number + 1 :]}
+    yield from fewer_of(case, "members")
+    for subtopologies in one_less(case["subtopologies"]):
+        yield case | {"subtopologies": subtopologies}
     if case["numStandbyReplicas"]:
         yield case | {"numStandbyReplicas": case["numStandbyReplicas"] - 1}
     for name, member in members.items():
         for field in (*TASK_FIELDS, "taskOffsets"):
             if field in member:
-                rest = {key: value for key, value in member.items() if key != field}
-                yield case | {"members": members | {name: rest}}
+                yield case | {"members": members | {name: without(member, field)}}
         for field in TASK_FIELDS:
             for subtopology, partitions in member.get(field, {}).items():
-                for number in range(len(partitions)):
-                    fewer = {subtopology: partitions[:number] + partitions[number + 1 :]}
-                    yield case | {"members": members | {name: member | {field: member[field] | fewer}}}
+                for left in one_less(partitions):
+                    fewer = member[field] | {subtopology: left}
+                    yield case | {"members": members | {name: member | {field: fewer}}}
     for number, one in enumerate(case["subtopologies"]):
         if one["partitions"] > 1:
             fewer = one | {"partitions": one["partitions"] - 1}
-            yield case | {
-                "subtopologies": [*case["subtopologies"][:number], fewer, *case["subtopologies"][number + 1 :]]
-            }
+            yield case | {"subtopologies": replaced(case["subtopologies"], number, fewer)}
