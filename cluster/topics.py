@@ -50,8 +50,6 @@ class PartitionState:
     leader: int = NO_LEADER
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
 
     def elect(self, alive: Iterable[int], *, preferred: bool = False) -> bool:
         """Elect a live in-sync replica as leader: the current one, else the first by preference.

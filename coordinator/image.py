@@ -166,7 +166,6 @@ class MetadataDelta:
     changed: frozenset[str]
     created: frozenset[str]
     deleted: tuple[TopicImage, ...]
-    brokers_changed: bool
 
     @cached_property
     def deleted_places(self) -> Mapping[str, tuple[int, TopicImage]]:
@@ -191,9 +190,4 @@ class MetadataDelta:
             deleted = tuple(
                 topic for name, topic in known.items() if name in suspects and topic.id not in new.topics_by_id
             )
-        return cls(
-            changed=frozenset(changed),
-            created=frozenset(created),
-            deleted=deleted,
-            brokers_changed=dict(old.brokers) != dict(new.brokers),
-        )
+        return cls(changed=frozenset(changed), created=frozenset(created), deleted=deleted)

@@ -36,7 +36,7 @@ from quorate.cluster.storage.files import (
 from quorate.cluster.storage.segment import LogSegment
 from quorate.cluster.storage.stores import Descriptors, FileStore
 from quorate.codecs import Uuid
-from quorate.codecs.log.files import segment_path, segments_in
+from quorate.codecs.log.files import segment_path
 
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
@@ -191,10 +191,6 @@ class LogFiles:
 
     def _path(self, offset: int, suffix: str) -> Path:
         return segment_path(self.home, offset).with_suffix(suffix)
-
-    def bases(self) -> list[int]:
-        """Return the base offsets of existing segments, in order."""
-        return [int(path.stem) for path in segments_in(self.home)]
 
     def new_segment(self, base_offset: int, now_ms: int) -> LogSegment:
         """Create an empty segment. Raises `OSError`."""

@@ -50,13 +50,12 @@ GRACE_S = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class ProgramRun:
-    """A process of the client: when it was started, stopped and ended.
+    """A process of the client: when it was stopped, and ended.
 
     `status`: its exit status. `killed`: it did not end after SIGTERM. `output`: its last lines.
     """
 
     number: int
-    started_s: float
     stopped_s: float | None = None
     ended_s: float | None = None
     status: int | None = None

@@ -149,7 +149,7 @@ class Stage:
             "scenario": self._scenario,
             "callback_ms": str(self.callback_ms),
         }
-        self._runs[number] = ProgramRun(number=number, started_s=self.log.now_s())
+        self._runs[number] = ProgramRun(number=number)
         self._programs[number] = Program(self._command, values)
 
     def stop(self, number: int = 1) -> None:

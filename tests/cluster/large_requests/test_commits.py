@@ -202,7 +202,7 @@ def test_deleting_topics_takes_no_call_for_each_group_and_topic() -> None:
             cluster.call(lambda request=request: core.groups.request(1, request.group_id, request, context))
         (runtime,) = core.groups.runtimes().values()
         deleted = [topic for name, topic in core.image.topics.items() if name.startswith("d")]
-        delta = MetadataDelta(changed=frozenset(), created=frozenset(), deleted=tuple(deleted), brokers_changed=False)
+        delta = MetadataDelta(changed=frozenset(), created=frozenset(), deleted=tuple(deleted))
         calls, result = calls_in(cluster, lambda: forget_topics(runtime.shard, delta, 0))
         assert (len(deleted), result.records) == (topics, [])
         assert calls < 20 * (groups + topics)

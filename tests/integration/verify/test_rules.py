@@ -40,7 +40,7 @@ def judged(rule: str, *exchanges: Exchange) -> Findings:
         topic="orders",
         topic_id=str(TOPIC_ID),
         versions={},
-        programs=(ProgramRun(number=1, started_s=0.0),),
+        programs=(ProgramRun(number=1),),
         end_s=30.0,
     )
     found = Findings()
