@@ -152,7 +152,7 @@ def _bytes(document: Mapping[str, Json], name: str, path: str = "") -> bytes | N
 def _record(document: Mapping[str, Json], default_topic: str) -> CoordinatorRecord:
     key, value = document.get("key"), document.get("value")
     topic = document.get("topic", default_topic)
-    if topic not in RECORD_TYPES:
+    if not isinstance(topic, str) or topic not in RECORD_TYPES:
         raise EncodeError(f"topic: {topic!r} is not one of {', '.join(RECORD_TYPES)}")
     if "type" in document or "name" in document:  # report a wrong type before missing fields
         record_type_in(document, topic, default="topic" not in document)

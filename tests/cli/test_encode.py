@@ -147,6 +147,10 @@ def test_raw_bytes(start):
             "INPUT, line 1: x: Kafka's form has key and value only",
         ),
         ({"key": {}, "type": 1, "error": {"key_hex": "zz"}}, "INPUT, line 1: error.key_hex: expected hex"),
+        (
+            {"topic": {"a": 1}, "key": {}, "value": None},
+            "INPUT, line 1: topic: {'a': 1} is not one of __consumer_offsets",
+        ),
     ],
 )
 def test_errors_in_the_input_name_line_and_field(quorate, document, complaint):
