@@ -11,9 +11,9 @@ _TOPIC = 2
 _SET, _DELETE, _APPEND, _SUBTRACT = 0, 1, 2, 3
 
 
-def create(s: CheckSession, *topics: dict[str, Any], **more: Any) -> Any:
+def create(s: CheckSession, *topics: dict[str, Any], version: int = 7, **more: Any) -> Any:
     """Send CreateTopics, and record the response."""
-    return s.ask("CreateTopics", 7, timeout_ms=10_000, topics=list(topics), **more)
+    return s.ask("CreateTopics", version, timeout_ms=10_000, topics=list(topics), **more)
 
 
 def named(name: str, **fields: Any) -> dict[str, Any]:
@@ -26,6 +26,16 @@ def alter(s: CheckSession, topic: str, *changes: tuple[str, int, str | None], **
     configs = [{"name": name, "config_operation": operation, "value": value} for name, operation, value in changes]
     resource = {"resource_type": _TOPIC, "resource_name": topic, "configs": configs}
     return s.ask("IncrementalAlterConfigs", 1, resources=[resource], **more)
+
+
+def delete(s: CheckSession, *topics: dict[str, Any]) -> None:
+    """Send DeleteTopics, and record the response."""
+    s.ask("DeleteTopics", 6, timeout_ms=10_000, topics=list(topics))
+
+
+def metadata(s: CheckSession, topic: dict[str, Any], *, version: int = 9, **more: Any) -> None:
+    """Send Metadata of a topic, and record the response."""
+    s.ask("Metadata", version, topics=[topic], allow_auto_topic_creation=False, **more)
 
 
 def describe(s: CheckSession, topic: str, *names: str, **more: Any) -> Any:
@@ -76,12 +86,7 @@ def numbers_of_a_topic_have_to_be_valid(s: CheckSession) -> None:
 
 @check("KIP-464", "-1 partitions and replicas are the defaults of the brokers.")
 def numbers_of_a_topic_have_defaults(s: CheckSession) -> None:
-    s.ask(
-        "CreateTopics",
-        4,
-        timeout_ms=10_000,
-        topics=[named(s.name("t"), num_partitions=-1, replication_factor=-1)],
-    )
+    create(s, named(s.name("t"), num_partitions=-1, replication_factor=-1), version=4)
 
 
 @check(
@@ -91,38 +96,22 @@ def numbers_of_a_topic_have_defaults(s: CheckSession) -> None:
 def replicas_are_given_once(s: CheckSession) -> None:
     both = [{"partition_index": 0, "broker_ids": [1]}]
     create(s, named(s.name("t"), assignments=both))
-    create(
-        s,
-        {
-            "name": s.name("t"),
-            "num_partitions": -1,
-            "replication_factor": -1,
-            "assignments": [{"partition_index": 1, "broker_ids": [1]}],
-        },
-    )
-    create(
-        s,
-        {
-            "name": s.name("t"),
-            "num_partitions": -1,
-            "replication_factor": -1,
-            "assignments": [{"partition_index": 0, "broker_ids": [987654]}],
-        },
-    )
+    for index, broker_id in ((1, 1), (0, 987654)):
+        assignments = [{"partition_index": index, "broker_ids": [broker_id]}]
+        create(s, named(s.name("t"), num_partitions=-1, replication_factor=-1, assignments=assignments))
 
 
 @check("Kafka protocol guide", "An unknown config, or an invalid value, is an INVALID_CONFIG.")
 def configs_of_a_topic_have_to_be_valid(s: CheckSession) -> None:
-    create(s, named(s.name("t"), configs=[{"name": "no.such.config", "value": "1"}]))
-    create(s, named(s.name("t"), configs=[{"name": "retention.ms", "value": "soon"}]))
-    create(s, named(s.name("t"), configs=[{"name": "cleanup.policy", "value": "never"}]))
+    for name, value in (("no.such.config", "1"), ("retention.ms", "soon"), ("cleanup.policy", "never")):
+        create(s, named(s.name("t"), configs=[{"name": name, "value": value}]))
 
 
 @check("KIP-4", "CreateTopics with validate_only creates nothing.")
 def topic_is_only_validated(s: CheckSession) -> None:
     name = s.name("t")
     create(s, named(name), validate_only=True)
-    s.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=False)
+    metadata(s, {"name": name})
 
 
 @check(
@@ -130,22 +119,16 @@ def topic_is_only_validated(s: CheckSession) -> None:
 )
 def deleted_topic_has_to_exist(s: CheckSession) -> None:
     topic = s.topic()
-    s.ask("DeleteTopics", 6, timeout_ms=10_000, topics=[{"name": s.name("none")}, {"topic_id": _UNKNOWN_ID}])
-    s.ask("DeleteTopics", 6, timeout_ms=10_000, topics=[{"name": topic, "topic_id": _UNKNOWN_ID}])
+    delete(s, {"name": s.name("none")}, {"topic_id": _UNKNOWN_ID})
+    delete(s, {"name": topic, "topic_id": _UNKNOWN_ID})
     s.ask("DeleteTopics", 5, timeout_ms=10_000, topic_names=[topic])
-    s.ask(
-        "Metadata",
-        9,
-        until=lambda response: bool(response.topics[0].error_code),
-        topics=[{"name": topic}],
-        allow_auto_topic_creation=False,
-    )
+    metadata(s, {"name": topic}, until=lambda response: bool(response.topics[0].error_code))
 
 
 @check("KIP-516", "DeleteTopics accepts topic ids.")
 def topics_are_deleted_by_id(s: CheckSession) -> None:
     topic = s.topic()
-    s.ask("DeleteTopics", 6, timeout_ms=10_000, topics=[{"topic_id": s.target.topic_id(topic), "name": None}])
+    delete(s, {"topic_id": s.target.topic_id(topic), "name": None})
 
 
 @check("KIP-195", "CreatePartitions with as many partitions or fewer is an INVALID_PARTITIONS.")
@@ -206,15 +189,14 @@ def synonyms_of_configs_are_described(s: CheckSession) -> None:
 )
 def metadata_of_a_missing_topic(s: CheckSession) -> None:
     for name in (s.name("none"), "a b", ""):
-        s.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=False)
+        metadata(s, {"name": name})
 
 
 @check("KIP-516", "Metadata accepts topic ids; a missing id is an UNKNOWN_TOPIC_ID.")
 def metadata_by_topic_id(s: CheckSession) -> None:
     topic = s.topic(2)
     for topic_id in (s.target.topic_id(topic), _UNKNOWN_ID):
-        topics = [{"topic_id": topic_id, "name": None}]
-        s.ask("Metadata", 12, topics=topics, allow_auto_topic_creation=False)
+        metadata(s, {"topic_id": topic_id, "name": None}, version=12)
 
 
 @check(
