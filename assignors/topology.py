@@ -5,7 +5,6 @@ offline or out of sync. A broker that is unknown or has no rack contributes none
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology", "grouped", "runs", "stable_order"]
 

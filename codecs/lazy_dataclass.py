@@ -52,7 +52,11 @@ else:
         own = set(cls.__dict__)
         if cls.__doc__ is None:
             cls.__doc__ = cls.__name__  # the standard library would derive one from the signature
-        cls = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+        # Compiles two methods if frozen, which is needed for its check of the base classes.
+        derived = any("__dataclass_params__" in vars(base) for base in cls.__mro__[1:])
+        found = {"frozen": frozen and derived, "slots": slots, "kw_only": kw_only}
+        cls = dataclasses.dataclass(init=False, repr=False, eq=False, **found)(cls)
+        cls.__dataclass_params__.frozen = frozen
         lazy = {"__init__": partial(compiled_init, frozen=frozen)}
         if eq:
             lazy["__eq__"] = compiled_eq

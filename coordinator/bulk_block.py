@@ -9,7 +9,7 @@ Positions count records and markers from the beginning of a load. This module do
 `CoordinatorState`.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,6 +21,7 @@ from quorate.codecs.columnar.column import Slices
 from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.raw import Markers, RawBlock
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS, GROUP_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS
@@ -123,17 +124,15 @@ class Commits:
 
 def others_of(block: RawBlock, base: int, rows: Ints) -> list[Other]:
     """Return rows of the block, which begins at position `base`, as single records."""
-    return [
-        Other(
-            base + 2 * row + 1,
-            block.keys.bytes_at(row),
-            block.values.bytes_at(row),
-            int(block.offset[row]),
-            int(block.producer_id[row]),
-            int(block.timestamp_ms[row]),
-        )
-        for row in rows.tolist()
-    ]
+    columns = (
+        (base + 2 * rows + 1).tolist(),
+        binary_array(block.keys[rows]).to_pylist(),
+        binary_array(block.values[rows]).to_pylist(),
+        block.offset[rows].tolist(),
+        block.producer_id[rows].tolist(),
+        block.timestamp_ms[rows].tolist(),
+    )
+    return list(map(Other._make, zip(*columns, strict=True)))
 
 
 def group_of(key: bytes) -> bytes:
@@ -368,8 +367,16 @@ def without_offsets(block: RawBlock) -> RawBlock:
 
 def pair_numbers(one: Ints, other: Ints) -> tuple[Ints, int]:
     """Return a number per distinct pair, and the count of these numbers."""
-    different, number = np.unique(one * (int(other.max()) + 1) + other, return_inverse=True)
-    return number, len(different)
+    width = int(other.max()) + 1
+    pair = one * width + other
+    size = (int(one.max()) + 1) * width
+    if size > 4 * len(pair):
+        different, number = np.unique(pair, return_inverse=True)
+        return number, len(different)
+    found = np.zeros(size, np.int64)  # counting takes a tenth of the time of sorting
+    found[pair] = 1
+    number = np.cumsum(found)
+    return number[pair] - 1, int(number[-1])
 
 
 def names_in(keys: Slots, field: Literal["group", "topic"]) -> tuple[list[bytes], Ints]:

@@ -4,7 +4,6 @@ Keys are in the order of their first commit, with the value of the last one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from quorate.codecs.columnar.assemble import numbers_of
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.values import joined
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.bulk_block import Barriers, Commits, names_in, pair_numbers
 from quorate.coordinator.bulk_values import partitions_of, stored_of
 from quorate.coordinator.state import CoordinatorState

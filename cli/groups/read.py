@@ -97,13 +97,16 @@ def _blocks(
 
     Only offsets committed in transactions need `markers`.
     """
-    from quorate.codecs.log.raw import read_raw
+    from quorate.codecs.log.block_reader import BLOCK_BYTES
+    from quorate.codecs.log.raw import RAW_BLOCK_BYTES, read_raw
 
     done = 0
+    # Without offsets few records of a block are kept, and the work for each block counts most.
+    block_bytes = RAW_BLOCK_BYTES if markers else BLOCK_BYTES
 
     def blocks(partition: PartitionFiles) -> Iterator["RawBlock"]:
         at = done
-        for block in read_raw(partition, skip_corrupt=True, markers=markers):
+        for block in read_raw(partition, skip_corrupt=True, markers=markers, block_bytes=block_bytes):
             for problem in block.problems:
                 _report(problem, found)
             yield block

@@ -1,11 +1,11 @@
 """Columns before conversion to Arrow: numpy arrays, slices of the buffer, lists and structs."""
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from quorate.codecs.columnar.frame import Array, Bools, Ints
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import FieldSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 

@@ -4,10 +4,10 @@ A step is a run of adjacent fields of fixed width, and the length of the variabl
 It reads a run of all rows at once.
 """
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import FieldSpec, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 

@@ -1,7 +1,6 @@
 """Decode the values of one record type in chunks: one version, or all versions of flat values."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +10,7 @@ from quorate.codecs.columnar.column import Column, Fixed, Slices, Structs, defau
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.schema import message_schema
 from quorate.codecs.columnar.slots import Slots, read_slots, values_in
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import MessageSpec, RecordType
 
 __all__ = [

@@ -7,13 +7,13 @@ following the previous part ends exactly there. Otherwise that part is followed 
 start. The result is therefore exact.
 """
 
-from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
 
 from quorate.codecs.batches.v2 import HEADER_BYTES, LOG_OVERHEAD
 from quorate.codecs.columnar.frame import Array, Ints
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.walker import walker
 
 __all__ = ["batch_starts"]

@@ -5,7 +5,6 @@ batches (older formats, record headers, inconsistent lengths) are read one by on
 `quorate.codecs.batches`, which also reports their problems.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import google_crc32c
@@ -17,6 +16,7 @@ from quorate.codecs.batches.reader import Batch, check, header_at, payload
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.varints import deltas, zigzag
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.crc import all_intact
 from quorate.codecs.log.walker import Walker, walker
 

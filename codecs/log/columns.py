@@ -12,7 +12,7 @@ of a log.
 
 from collections.abc import Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from typing import Any, BinaryIO, TypeVar
 
@@ -27,6 +27,7 @@ from quorate.codecs.batches.v2 import CONTROL, TRANSACTIONAL
 from quorate.codecs.columnar.assemble import array_of, numbers_of
 from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Array, Bools
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.block_reader import BLOCK_BYTES, blocks_in, transactions_in
 from quorate.codecs.log.blocks import Batches, Records, crc_mismatches, some_records_of
 from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions

@@ -5,7 +5,7 @@ committed offsets.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.batches.v2 import TRANSACTIONAL
 from quorate.codecs.columnar.frame import Bools, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records, some_records_of
 from quorate.codecs.log.columns import FoundRecords, PartitionColumns, prefetch
@@ -23,7 +24,7 @@ from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
 
-__all__ = ["Markers", "RawBlock", "block_of_batches", "read_raw"]
+__all__ = ["RAW_BLOCK_BYTES", "Markers", "RawBlock", "block_of_batches", "read_raw"]
 
 RAW_BLOCK_BYTES = BLOCK_BYTES // 2
 """Arrays of this size stay in the processor's cache between steps; smaller ones need more calls."""

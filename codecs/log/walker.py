@@ -5,7 +5,6 @@ but many for each field. Where a batch has one record, as brokers write commits,
 0.4 of the time (2026-11). Anything irregular is left to Python.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from quorate.codecs.batches.v2 import CRC_START
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.extension import extension
+from quorate.codecs.lazy_dataclass import dataclass
 
 __all__ = ["FIELDS", "Located", "Walker", "walker"]
 

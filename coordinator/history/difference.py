@@ -4,8 +4,8 @@ Changes in between that were undone do not show.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.history import facts
 from quorate.coordinator.history.facts import Cause, EpochBumped, EpochReason, Fact
 from quorate.coordinator.history.labels import Partition

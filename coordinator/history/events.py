@@ -5,11 +5,12 @@ offset commits of a group are combined into one event.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem, as_kafka_reads
 from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import ConsumerGroupMetadataKey, ConsumerGroupPartitionMetadataKey
 from quorate.codecs.messages.offsets import LegacyOffsetCommitKey, OffsetCommitKey
 from quorate.codecs.messages.share_group import ShareGroupMetadataKey, ShareGroupStatePartitionMetadataKey

@@ -2,9 +2,9 @@
 
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import StrEnum
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.printable import hash_text
 from quorate.coordinator.history.labels import Labels, Partition
 from quorate.coordinator.state import GroupKind

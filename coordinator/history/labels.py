@@ -1,9 +1,10 @@
 """Names of members, topics and partitions in sentences."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.printable import spans
 
 __all__ = ["Labels", "Partition"]

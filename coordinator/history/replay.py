@@ -7,12 +7,13 @@ import fnmatch
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import TopicPartition, Topology
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.messages.share_state import ShareSnapshotValue
 from quorate.codecs.record_text import learn_names

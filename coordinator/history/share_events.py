@@ -5,10 +5,11 @@ start offsets form one event, and so do consecutive writes that archive records.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from quorate.codecs import SHARE_GROUP_STATE, LogEntry, as_kafka_reads
 from quorate.codecs.errors import InputError
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import (
     ShareSnapshotKey,
     ShareSnapshotValue,

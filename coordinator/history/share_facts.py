@@ -1,7 +1,6 @@
 """Changes of the state of share-partitions (KIP-932), as facts with a sentence."""
 
-from dataclasses import dataclass
-
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.history.facts import Fact
 from quorate.coordinator.history.labels import Labels, Partition
 

@@ -8,12 +8,12 @@ records Kafka 4.0 does not support).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from quorate.assignors import Topic
 from quorate.codecs import DecodeError
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment
 from quorate.codecs.printable import hash_text
 from quorate.coordinator.config import CoordinatorConfig

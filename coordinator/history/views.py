@@ -1,7 +1,7 @@
 """Immutable views of a group at one moment, with the same fields for all group types."""
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import singledispatch
 from typing import Any
 from zlib import crc32
@@ -9,6 +9,7 @@ from zlib import crc32
 from quorate.codecs import DecodeError
 from quorate.codecs.client_assignors import ClientAssignor, TargetOrigin
 from quorate.codecs.consumer_protocol import decode_assignment, decode_subscription
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from quorate.codecs.messages.streams_group import Subtopology
 from quorate.codecs.tags import read_tags
