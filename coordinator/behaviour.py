@@ -105,6 +105,8 @@ class Behaviour:
       before, these were ignored (since KIP-1331).
     - `streams_groups`, `share_groups`: records of these groups are supported. The share groups of
       4.0, an early access, had other records.
+    - `streams_instances`: members of streams groups may have instance ids, report task offsets, and
+      own warm-up tasks.
     - `strict_share_state`: share coordinators reject negative epochs, and a write that comes late
       does not decrease the start offset or the count of completed deliveries. Before, an epoch of
       -1 is not checked.
@@ -138,6 +140,7 @@ class Behaviour:
     checks_share_offsets: bool
     streams_groups: bool
     share_groups: bool
+    streams_instances: bool
     strict_share_state: bool
     new_coordinator: bool
     forgets_start: bool
@@ -175,6 +178,7 @@ class Behaviour:
             checks_share_offsets=since(version, _4_4),
             streams_groups=since(version, _4_1),
             share_groups=since(version, _4_1),
+            streams_instances=since(version, _4_4),
             strict_share_state=since(version, _4_4),
             new_coordinator=since(version, _4_0),
             forgets_start=since(version, _4_1),

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from quorate.codecs.api import StreamsGroupHeartbeatRequest
 from quorate.codecs.api.streams_group_heartbeat import TaskIds, Topology
+from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_blank, fenced, invalid
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
@@ -25,12 +26,15 @@ __all__ = [
 ]
 
 
-def check_request(request: StreamsGroupHeartbeatRequest) -> None:
-    """Check a heartbeat, without the group.
+def check_request(request: StreamsGroupHeartbeatRequest, behaviour: Behaviour) -> None:
+    """Check a heartbeat, without the group. `behaviour`: that of the release.
 
     Raises `ApiError`: INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY.
     """
     topology, epoch = request.topology, request.member_epoch
+    later = (request.instance_id, request.task_offsets, request.task_end_offsets, request.warmup_tasks or None)
+    if not behaviour.streams_instances and any(one is not None for one in later):
+        raise invalid("instance ids, task offsets and warm-up tasks are not supported before Kafka 4.4")
     if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
         raise invalid("regexes of source topics are not supported")
     check_not_blank("member id", request.member_id)

@@ -61,7 +61,7 @@ def streams_group_heartbeat(
     """Handle a heartbeat. Raises `ApiError`; see the modules of this package."""
     if not shard.behaviour.streams_groups:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "streams groups require Kafka 4.1 or later")
-    check_request(request)
+    check_request(request, shard.behaviour)
     if request.member_epoch in (LEAVE, LEAVE_STATIC):
         return leave(shard, request)
     try:

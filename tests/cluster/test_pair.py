@@ -244,6 +244,21 @@ def test_invalid_configs_of_a_streams_group_are_rejected(newest: Duel, name: str
     assert ours.responses[0].error_message == theirs.responses[0].error_message
 
 
+@pytest.mark.parametrize("field", ["instance_id", "task_offsets", "task_end_offsets"])
+def test_streams_members_have_instance_ids_and_offsets_since_4_4(both: Duel, newest: Duel, field: str) -> None:
+    """bench/cluster_differential.py on 4.3.1, seed 31202"""
+    fields: dict[str, object] = {field: "i" if field == "instance_id" else ()}
+    request = StreamsGroupHeartbeatRequest(group_id="no-streams", member_id="m", member_epoch=1, **fields)
+    codes = []
+    for brokers in (both, newest):
+        pair = Pair(*brokers.ports, ids=brokers.ids)
+        ours, _, found = pair.request(request, 0)
+        pair.close()
+        assert not found
+        codes.append(ours.error_code)
+    assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND]
+
+
 def test_the_own_value_of_a_topic_is_parsed_also_among_its_synonyms(both: Duel) -> None:
     """bench/cluster_differential.py, theme "configs", seed 32011"""
     config = CreatableTopicConfig(name="unclean.leader.election.enable", value=" false ")
