@@ -8,8 +8,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.topology import Topology
 
-__all__ = ["Assignor"]
-
 
 class Assignor(ABC):
     """A partition assignor: a pure function of members and topology, without state.

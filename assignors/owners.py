@@ -9,8 +9,6 @@ import numpy.typing as npt
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.topology import Ints
 
-__all__ = ["Bools", "previous_owners", "subscribes"]
-
 Bools = npt.NDArray[np.bool_]
 
 

@@ -25,8 +25,6 @@ from quorate.codecs.printable import brief
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["ENTRY_POINTS", "PlugInAssignor", "as_assignor", "checked", "class_of", "installed", "is_path", "load"]
-
 ENTRY_POINTS = "quorate.server_assignors"
 """The group of entry points of installed plug-ins."""
 

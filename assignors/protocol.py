@@ -7,8 +7,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.topology import Topology
 from quorate.codecs import Uuid
 
-__all__ = ["GroupAssignment", "ServerAssignor", "SubscribedTopicDescriber"]
-
 GroupAssignment = Mapping[str, Mapping[Uuid, Iterable[int]]]
 """A target assignment: member id → topic id → partitions. Members without an entry get none."""
 

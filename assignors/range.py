@@ -31,8 +31,6 @@ from quorate.assignors.subscribers import (
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["RangeAssignor"]
-
 FEW = 400
 """For so many members and partitions together, or fewer, lists are faster."""
 

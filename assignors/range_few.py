@@ -9,8 +9,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order.few import few_strings_in_order
 from quorate.assignors.model import Assignment
 
-__all__ = ["assign_few"]
-
 
 def assign_few(group: GroupSpec) -> Assignment:
     """Return the assignment of a group with one subscription; racks are ignored."""

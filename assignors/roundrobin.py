@@ -12,8 +12,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.subscribers import assigned_by_topic, subscriber_sets, topics_by_name
 
-__all__ = ["RoundRobinAssignor"]
-
 
 class RoundRobinAssignor(Assignor):
     """Kafka's `org.apache.kafka.clients.consumer.RoundRobinAssignor`: its results in its order.

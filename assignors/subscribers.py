@@ -14,18 +14,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints, stable_order
 
-__all__ = [
-    "SubscriberSets",
-    "assigned_by_topic",
-    "by_topic",
-    "range_owners",
-    "ranges",
-    "subscriber_sets",
-    "topics_by_name",
-    "topics_in_computed_order",
-    "topics_in_hash_order",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SubscriberSets:

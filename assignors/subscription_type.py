@@ -2,8 +2,6 @@
 
 from enum import Enum
 
-__all__ = ["SubscriptionType"]
-
 
 class SubscriptionType(Enum):
     """Whether the subscriptions of a group are equal, as determined by the coordinator.

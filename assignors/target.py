@@ -12,8 +12,6 @@ from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints, runs
 from quorate.codecs import Uuid
 
-__all__ = ["Record", "TargetAssignment", "target_of_all", "target_of_changed", "target_of_few"]
-
 Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
 """A member's target assignment as the coordinator writes it: topic ids with partitions."""
 

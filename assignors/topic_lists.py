@@ -12,8 +12,6 @@ from quorate.assignors.java_order.hash_map import TREE_FROM
 from quorate.assignors.java_order.hashes import comparable
 from quorate.codecs import Uuid
 
-__all__ = ["TopicLists"]
-
 
 class TopicLists:
     """Topics with their partitions numbered consecutively, as in `Topology`.

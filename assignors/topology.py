@@ -16,8 +16,6 @@ from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs import Uuid
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["Ints", "Racks", "Topic", "TopicPartition", "Topology", "grouped", "runs", "stable_order"]
-
 K = TypeVar("K")
 
 Ints = npt.NDArray[np.int64]

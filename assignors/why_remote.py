@@ -15,8 +15,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.topology import Ints
 
-__all__ = ["WHY", "Bools", "RemoteReason", "is_local", "why_remote"]
-
 Bools = npt.NDArray[np.bool_]
 
 _NO_MEMBER = np.iinfo(np.int64).max

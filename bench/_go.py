@@ -4,8 +4,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-__all__ = ["Unbuilt", "built"]
-
 _HERE = Path(__file__).parent
 
 

@@ -15,8 +15,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
 
-__all__ = ["Cell", "fresh", "grid", "group", "members_of", "topology_of"]
-
 BUCKETS = 5
 RACKS = ("rack0", "rack1", "rack2")
 

@@ -46,8 +46,6 @@ from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["GROUP", "PARTITIONS", "TOPICS", "TRANSACTION", "Attack", "attacks", "frame"]
-
 PARTITIONS = 10
 TOPICS: dict[str, dict[str, str]] = {
     "orders": {},

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from _go import Unbuilt, built
 
-__all__ = ["Kfake", "kfake"]
-
 
 @dataclass(frozen=True)
 class Kfake:

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["LINES", "Line", "found_by"]
-
 
 @dataclass(frozen=True)
 class Line:

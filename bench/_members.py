@@ -17,8 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["AIO", "AIO_OWN", "OURS", "OWN", "RDKAFKA", "RDKAFKA_CLASSIC", "Members", "clients", "count", "load"]
-
 OURS, AIO, AIO_OWN = "ours", "ours, aiokafka", "aiokafka, classic"
 OWN, RDKAFKA, RDKAFKA_CLASSIC = "kafka-python, classic", "librdkafka, consumer", "librdkafka, classic"
 

@@ -14,8 +14,6 @@ from pathlib import Path
 
 from _go import Unbuilt, built
 
-__all__ = ["client", "send", "use_python"]
-
 _in_python = False
 
 

@@ -10,8 +10,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["REAL", "Server", "embedded", "one_core", "real"]
-
 REAL = "real broker"
 _SERVE = """
 import json, sys

@@ -15,8 +15,6 @@ from quorate.codecs.api.broker import ShareFetchRequest
 from quorate.codecs.api.broker.share_fetch import AcknowledgementBatch, FetchPartition, FetchTopic
 from quorate.codecs.errors import DecodeError, Reason
 
-__all__ = ["shared_records"]
-
 _LIMIT_S = 120
 _PER_FETCH = 500
 

@@ -17,8 +17,6 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 
 from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["CORES", "Took", "noop", "session", "took"]
-
 CORES = 2
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_MB = os.sysconf("SC_PAGE_SIZE") / (1 << 20)

@@ -19,8 +19,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.api.sync_group import SyncGroupRequestAssignment
 
-__all__ = ["classic_storm", "storm"]
-
 _TOO_LONG_S = 60
 
 

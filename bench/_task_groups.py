@@ -10,8 +10,6 @@ from quorate.assignors.streams import (
     StreamsSubtopology,
 )
 
-__all__ = ["TaskCell", "task_cells"]
-
 
 @dataclass(frozen=True)
 class TaskCell:

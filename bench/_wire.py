@@ -11,8 +11,6 @@ from quorate.codecs.api import api_of, decode_api, encode_api
 from quorate.codecs.api.broker import FindCoordinatorRequest
 from quorate.codecs.message import Message
 
-__all__ = ["Wire", "find_coordinator", "make_topic"]
-
 _HEADER = Struct(">hhih")
 _CLIENT = b"consumer-orders-1"
 

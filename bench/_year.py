@@ -39,8 +39,6 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import StoredMarker, StoredRecord, batch_of
 from quorate.coordinator.partitioning import partition_for
 
-__all__ = ["Year", "write_year"]
-
 START_MS = 1_750_000_000_000
 DAY_MS = 86_400_000
 LONGEST_MS = 10 * DAY_MS

@@ -39,8 +39,6 @@ from quorate.codecs.messages.protocol import (
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import RequestContext
 
-__all__ = ["Client", "Group"]
-
 REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 27, 79
 
 

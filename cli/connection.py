@@ -7,16 +7,6 @@ import click
 
 from quorate.cli.errors import UserError
 
-__all__ = [
-    "CONNECTION_OPTIONS",
-    "WithConnection",
-    "check_one_source",
-    "connection_config",
-    "connection_options",
-    "refuse_connection_options",
-    "servers_option",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 _PASSWORD = "Password; prefer the environment variable, as other users can see command lines."

@@ -24,8 +24,6 @@ from quorate.codecs.messages.protocol import (
 )
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, encode_message
 
-__all__ = ["PROTOCOL_MESSAGES", "encode"]
-
 PROTOCOL_MESSAGES: dict[str, type[Message]] = {
     cls.__name__: cls
     for cls in (

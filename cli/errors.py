@@ -5,8 +5,6 @@ from typing import IO, Any
 
 import click
 
-__all__ = ["UserError", "note", "show_error"]
-
 
 class UserError(click.ClickException):
     """An error that the user can fix.

@@ -24,8 +24,6 @@ from quorate.cli.subcommands import Commands
 if TYPE_CHECKING:
     from quorate.coordinator.image import MetadataImage
 
-__all__ = ["hash"]
-
 HELP = """Compute metadata hashes (KIP-1101) of topics and groups, and compare them with stored ones.
 
 Since Kafka 4.1, a group stores a hash of its topics: their ids, partitions and racks. If the stored hash differs from

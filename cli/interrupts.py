@@ -7,8 +7,6 @@ import sys
 import time
 from types import FrameType
 
-__all__ = ["INTERRUPTED", "end_on_interrupt", "raise_interrupts"]
-
 INTERRUPTED = 130
 """Exit status after Ctrl-C: 128 + SIGINT, as in shells."""
 

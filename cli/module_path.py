@@ -3,8 +3,6 @@
 import sys
 from pathlib import Path
 
-__all__ = ["search_current_folder"]
-
 
 def search_current_folder() -> None:
     """Let modules in the current folder be imported, after all others.

@@ -9,18 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = [
-    "colour_choice",
-    "columns",
-    "echo_lines",
-    "html_page",
-    "json_text",
-    "next_steps",
-    "stdout_has_colour",
-    "table_lines",
-    "terminal_width",
-]
-
 
 def colour_choice() -> bool | None:
     """Return whether the environment forces or forbids colour (https://no-color.org).

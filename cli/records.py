@@ -15,8 +15,6 @@ from quorate.codecs.message import RecordType
 from quorate.codecs.message_facts import message_example, message_facts, record_example, type_facts
 from quorate.codecs.records import RECORD_TYPES
 
-__all__ = ["records"]
-
 HELP = """List the record types of Kafka's coordinators, or show the fields of one.
 
 NAME is the name or id of a record type, or a message of the consumer protocol. Kafka writes the versions shown as

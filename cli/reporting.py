@@ -8,8 +8,6 @@ from quorate.cli.errors import show_error
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.log.model import LogProblem
 
-__all__ = ["byte_progress", "show_damage", "show_missing"]
-
 _NEXT_BATCH = "use --skip-corrupt to continue with the next batch"
 _REMEDIES = {
     ProblemReason.CRC_MISMATCH: _NEXT_BATCH,

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from quorate.cluster.embedded import EmbeddedCluster
     from quorate.cluster.security import SecurityProtocol
 
-__all__ = ["serve"]
-
 ALL_ADDRESSES = ("0.0.0.0", "::")
 GRACE_MS = 5_000
 

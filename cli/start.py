@@ -5,8 +5,6 @@ It handles Ctrl-C before it imports the rest of the command.
 
 from quorate.cli.interrupts import end_on_interrupt
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Run the command `quorate`."""

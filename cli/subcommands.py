@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-__all__ = ["Commands", "FiniteRange"]
-
 LONGEST_SENTENCE = 200
 """Longest description in a list, in characters: click would cut it at the width of a line."""
 

@@ -6,8 +6,6 @@ from typing import BinaryIO
 
 from quorate.cli.errors import UserError
 
-__all__ = ["MAX_LINE_BYTES", "STDIN", "stdin_lines", "text_lines"]
-
 STDIN = "standard input"
 MAX_LINE_BYTES = 64 << 20
 """Longest line, or text that is read at once. Brokers limit records to 1 MiB by default."""

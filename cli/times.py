@@ -9,8 +9,6 @@ from quorate.cli.errors import UserError
 if TYPE_CHECKING:
     from quorate.coordinator.history import Moment
 
-__all__ = ["read_moment", "read_time"]
-
 _RELATIVE = re.compile(r"(\d+)(s|m|h|d|w)")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 

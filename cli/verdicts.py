@@ -10,8 +10,6 @@ import click
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, table_lines
 
-__all__ = ["echo_rule", "echo_verdict", "junit_option", "show_counts", "write_junit"]
-
 junit_option = click.option(
     "--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML."
 )

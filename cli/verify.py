@@ -18,8 +18,6 @@ from quorate.cli.verdicts import echo_rule, echo_verdict, junit_option, show_cou
 if TYPE_CHECKING:
     from quorate.integration.verify import CheckResult, VerifyReport
 
-__all__ = ["verify"]
-
 HELP = """Compare a broker, or anything that speaks Kafka's protocol, with real brokers of Apache Kafka.
 
 Each check sends a few requests that show one rule of the protocol, and compares the responses with recordings of real

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from quorate.integration.verify_client import ClientReport, RuleResult
 
-__all__ = ["verify_client"]
-
 HELP = """Run a consumer or producer, in any language, on embedded clusters where something goes wrong, and judge it.
 
 COMMAND starts the client, which has to run until SIGTERM. Consumers subscribe to {topic} as members of {group}, from

@@ -30,8 +30,6 @@ from quorate.cli.errors import UserError, note
 if TYPE_CHECKING:
     from quorate.watch import Observer, Output, WatchEvent
 
-__all__ = ["watch"]
-
 HELP = """Watch groups: each rebalance with its causes, offsets that went back, lags in records and in time.
 
 Follows __consumer_offsets and __share_group_state of a cluster (-b), or reads a copy of its logs (SOURCE) and ends.

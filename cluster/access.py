@@ -7,8 +7,6 @@ from quorate.cluster.turns import Work
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.results import RequestContext
 
-__all__ = ["Access", "AccessContext"]
-
 
 class Access:
     """The permissions of one client.

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from quorate.assignors import Topology
     from quorate.codecs import LogEntry
 
-__all__ = ["AdminOperations", "metadata_from"]
-
-
 HIDDEN = "(hidden)"
 """Stands for the value of a sensitive config, which brokers do not return."""
 

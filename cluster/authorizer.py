@@ -15,24 +15,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.config import ConfigError
 
-__all__ = [
-    "ANONYMOUS",
-    "CLUSTER_NAME",
-    "CLUSTER_OPERATIONS",
-    "GROUP_OPERATIONS",
-    "GROUP_OPERATIONS_BEFORE_4_0",
-    "TOPIC_OPERATIONS",
-    "UNKNOWN_OPERATIONS",
-    "Acl",
-    "AclFilter",
-    "Acls",
-    "Authorizer",
-    "Operation",
-    "PatternType",
-    "Permission",
-    "ResourceType",
-]
-
 ANONYMOUS = "User:ANONYMOUS"
 """The principal of an unauthenticated client, also over TLS: listeners here do not request client
 certificates.

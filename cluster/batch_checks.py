@@ -8,8 +8,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches.v2 import COMPRESSION_MASK, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL
 from quorate.coordinator.log import AppendError
 
-__all__ = ["SINCE_ZSTD", "is_transactional", "one_batch"]
-
 _ZSTD = 4
 SINCE_ZSTD = 7
 """The first version of Produce with zstd (KIP-110)."""

@@ -24,8 +24,6 @@ from quorate.codecs.batches.v2 import (
 )
 from quorate.coordinator.log import AppendError
 
-__all__ = ["assign_offset", "check_batch", "recompressed"]
-
 _OFFSET = Struct(">q")
 _EPOCH = Struct(">i")
 _EPOCH_AT = 12

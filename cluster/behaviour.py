@@ -12,8 +12,6 @@ from typing import Self
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["BrokerBehaviour"]
-
 _4_0 = KafkaVersion(4, 0)
 _4_1 = KafkaVersion(4, 1)
 _4_4 = KafkaVersion(4, 4)

@@ -21,8 +21,6 @@ from quorate.cluster.share.manager import SharePartitions
 from quorate.cluster.shared import SharedCluster
 from quorate.cluster.telemetry import Telemetry
 
-__all__ = ["LOOPBACK", "Broker", "endpoint"]
-
 LOOPBACK = "127.0.0.1"
 """The default listen address: only clients on this machine can connect."""
 

@@ -29,8 +29,6 @@ from quorate.coordinator.config import (
 if TYPE_CHECKING:
     from quorate.assignors.assignor import Assignor
 
-__all__ = ["ALL", "MAX_PARTITIONS", "BrokerConfigs", "check_release"]
-
 MAX_PARTITIONS = "quorate.max.partitions"
 """The maximum number of partitions. Kafka has no such limit; this is one process, often shared with
 its clients.

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from quorate.cluster.turns import Work
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["Changes"]
-
 T = TypeVar("T")
 
 

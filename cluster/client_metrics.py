@@ -14,8 +14,6 @@ from quorate.coordinator.errors import ApiError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["INTERVAL_MS", "matches", "parsed", "selectors"]
-
 INTERVAL_MS: Final = 300_000
 """Kafka's default push interval."""
 _PROPERTIES = frozenset(

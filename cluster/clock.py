@@ -15,8 +15,6 @@ from collections.abc import Callable
 from itertools import count
 from typing import Protocol
 
-__all__ = ["Clock", "Handle", "ManualClock", "RealClock"]
-
 
 class Handle(Protocol):
     """A scheduled call."""

@@ -17,15 +17,6 @@ from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ASSIGNORS, KAFKA_ASSIGNORS
 from quorate.coordinator.errors import ApiError
 
-__all__ = [
-    "broker_problem",
-    "check_broker_configs",
-    "check_client_metrics",
-    "check_group_configs",
-    "check_topic_configs",
-    "has_eligible_leaders",
-]
-
 
 class EffectiveConfigs(Protocol):
     """The brokers' configs, as validation needs them (`quorate.cluster.broker_configs`)."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from quorate.codecs import Uuid
     from quorate.codecs.message import Message
 
-__all__ = ["Connection", "java_address"]
-
 _INT32 = Struct(">i")
 _PAUSE_BYTES = 1 << 20
 """Reading from the client pauses while more bytes of requests are pending."""

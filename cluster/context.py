@@ -5,8 +5,6 @@ from quorate.cluster.authorizer import ANONYMOUS
 from quorate.cluster.connection import Connection
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["Context"]
-
 
 @dataclass(slots=True, init=False)
 class Context(AccessContext):

@@ -16,8 +16,6 @@ from quorate.coordinator.log import StoredMarker, StoredRecord, batch_of, in_bat
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["PartitionCoordinatorLog"]
-
 REMEDY = "restore the file from a copy, or read the intact batches with read_log(skip_corrupt=True)"
 
 

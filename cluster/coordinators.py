@@ -15,8 +15,6 @@ from quorate.cluster.turns import turn_of_timers
 from quorate.coordinator.partition_runtime import S
 from quorate.coordinator.partitioning import partition_for
 
-__all__ = ["TopicHost"]
-
 
 class TopicHost(Generic[S]):
     """The host (`quorate.coordinator.runtime.Host`) of the coordinators of one internal topic.

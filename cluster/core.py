@@ -22,8 +22,6 @@ from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
 from quorate.coordinator.log import AppendError
 
-__all__ = ["ClusterCore"]
-
 
 class ClusterCore(SharedCluster):
     """An embedded cluster without a thread of its own.

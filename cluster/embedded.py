@@ -38,8 +38,6 @@ from quorate.coordinator.errors import ApiError
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-__all__ = ["EmbeddedCluster"]
-
 T = TypeVar("T")
 
 

@@ -3,8 +3,6 @@
 Entries are ordered from oldest to newest.
 """
 
-__all__ = ["Epochs", "end_offset_for", "truncate_start", "with_epoch"]
-
 Epochs = list[tuple[int, int]]
 
 

@@ -38,8 +38,6 @@ from quorate.coordinator.results import RequestContext
 if TYPE_CHECKING:
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["failed_response"]
-
 _ERROR_VALUES: dict[type[Message], dict[str, Any]] = {
     DescribeClientQuotasRequest: {"entries": None},
     InitProducerIdRequest: {"producer_id": -1, "producer_epoch": -1},

@@ -5,8 +5,6 @@ Errors for clients are `quorate.coordinator.errors.ApiError`.
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["ClusterError"]
-
 
 class ClusterError(QuorateError, RuntimeError):
     """A cluster cannot be started or changed, or an operation timed out.

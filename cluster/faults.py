@@ -24,20 +24,6 @@ from quorate.codecs.batches.v2 import LOG_OVERHEAD
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 
-__all__ = [
-    "Corrupt",
-    "Delay",
-    "Disconnect",
-    "Error",
-    "Fault",
-    "Faults",
-    "Rule",
-    "Seen",
-    "Silence",
-    "Throttle",
-    "WaitFor",
-]
-
 _REMEMBERED = 100_000
 
 

@@ -6,8 +6,6 @@ from quorate.cluster.broker_configs import check_release
 from quorate.codecs.releases import RELEASES, KafkaVersion, features_of
 from quorate.coordinator.config import ConfigError
 
-__all__ = ["check_levels", "finalized"]
-
 
 def finalized(version: KafkaVersion) -> dict[str, int]:
     """Return the finalized features of a new cluster."""

@@ -15,8 +15,6 @@ from quorate.codecs.api.broker.fetch import FetchPartition, PartitionData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["INITIAL_EPOCH", "FetchSession", "FetchSessions", "Key", "next_epoch"]
-
 Key = tuple[Hashable, int]
 """A topic, by id or name, and a partition."""
 

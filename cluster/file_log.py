@@ -32,8 +32,6 @@ from quorate.codecs import CoordinatorRecord, LogError, Uuid
 from quorate.codecs.log.files import segments_in
 from quorate.codecs.message import CONSUMER_OFFSETS
 
-__all__ = ["Compaction", "FileLog", "Fsync"]
-
 Fsync: TypeAlias = Literal["always", "never"]
 """Whether each append is flushed to disk (`fsync`) before it is acknowledged.
 

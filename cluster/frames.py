@@ -13,8 +13,6 @@ from quorate.codecs.generate import read_uvarint
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 
-__all__ = ["FrameError", "Header", "framed", "read_header"]
-
 _FIXED = Struct(">hhih")  # API key, version, correlation id, length of the client id
 _RESPONSE = Struct(">ii")
 _TAGGED_RESPONSE = Struct(">iib")

@@ -54,8 +54,6 @@ from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
 from quorate.coordinator.share import checks as share_checks
 from quorate.coordinator.share_state.persister import Persister
 
-__all__ = ["GroupCoordinators"]
-
 log = logging.getLogger(__name__)
 
 _SEVERAL_GROUPS: dict[type[Message], tuple[str, str, Callable[[Any], str]]] = {

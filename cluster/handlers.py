@@ -147,8 +147,6 @@ from quorate.codecs.message import Message
 from quorate.codecs.releases import KafkaVersion, features_of, last_versions
 from quorate.coordinator.share_state.requests import OPERATIONS
 
-__all__ = ["HANDLERS", "MISSING", "TELEMETRY", "HandledApi", "advertised", "api_versions", "unsupported"]
-
 TELEMETRY: frozenset[int] = frozenset(
     api_of(one).key for one in (GetTelemetrySubscriptionsRequest, PushTelemetryRequest)
 )

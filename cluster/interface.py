@@ -21,8 +21,6 @@ from quorate.cluster.errors import ClusterError
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["TEST_PROPERTIES", "BrokerInfo", "Cluster", "racks_of_brokers"]
-
 TEST_PROPERTIES: Mapping[str, object] = {
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": 0,

@@ -10,8 +10,6 @@ from quorate.codecs.api.broker import CreateTopicsResponse
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["InternalTopicCreation"]
-
 _MOST_ERRORS = 1_000
 
 

@@ -7,8 +7,6 @@ of a 10 MB request left it 200 MB larger.
 import sys
 from mmap import mmap
 
-__all__ = ["LARGE_BYTES", "LargeFrame"]
-
 LARGE_BYTES = 1 << 18
 """How many bytes of a request must arrive before it gets memory of its own, so that a size prefix
 alone costs nothing.

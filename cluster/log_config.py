@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from quorate.cluster.broker_configs import BrokerConfigs
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["NEVER", "LogConfig"]
-
 NEVER = 0x7FFF_FFFF_FFFF_FFFF
 """Kafka's value for "never" in configs that are a number of ms or messages."""
 

@@ -13,8 +13,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.errors import ApiError
 
-__all__ = ["LogManager"]
-
 _REPORT_INTERVAL_MS = 1_000
 _MAX_CACHED_CONFIGS = 1_000
 

@@ -5,8 +5,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-__all__ = ["LoopThread"]
-
 
 class LoopThread:
     """A running loop.

@@ -25,8 +25,6 @@ from quorate.codecs import LogError
 from quorate.codecs.log.compaction import BatchWork
 from quorate.coordinator.log import AppendError
 
-__all__ = ["Maintenance"]
-
 _SLICE_S = 0.005
 _LOG_ERRORS = (OSError, LogError, AppendError)
 

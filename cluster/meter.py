@@ -15,8 +15,6 @@ from quorate.codecs.wire import ArrayType, StructType
 if TYPE_CHECKING:
     from quorate.cluster.frames import Header
 
-__all__ = ["BUCKETS_S", "Meter", "Timing", "error_codes"]
-
 BUCKETS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
 """Upper bounds of the buckets for response times; fetches and joins can wait for more than half a
 minute.

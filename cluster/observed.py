@@ -8,8 +8,6 @@ from typing import Protocol
 
 from quorate.cluster.connection import Connection, ConnectionHost
 
-__all__ = ["ConnectionObserver", "ObservedConnection"]
-
 _LONGEST = 1 << 30
 
 

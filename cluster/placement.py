@@ -8,8 +8,6 @@ is random, as in Kafka.
 from collections.abc import Mapping
 from random import Random
 
-__all__ = ["place"]
-
 
 class _Rack:
     """The brokers of one rack; each partition begins with the next one."""

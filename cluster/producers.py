@@ -15,8 +15,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.log import AppendError
 
-__all__ = ["KnownBatch", "Producer", "Producers"]
-
 _CACHED_BATCHES = 5
 """How many batches of a producer are cached to detect duplicates (KIP-98)."""
 _SEQUENCES = 0x7FFFFFFF

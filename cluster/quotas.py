@@ -10,8 +10,6 @@ from typing import TypeAlias
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.errors import ApiError
 
-__all__ = ["CLIENT_ID", "IP", "USER", "Entity", "Quotas", "check_entity", "check_quota"]
-
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 
 Entity: TypeAlias = frozenset[tuple[str, str | None]]

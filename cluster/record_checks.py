@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from quorate.codecs.columnar.frame import Bools, Ints
     from quorate.codecs.columnar.record_facts import RecordFacts
 
-__all__ = ["InvalidRecords", "TopicPolicy", "validated"]
-
 _NONE = COMPRESSIONS[0]
 _ZSTD = "zstd"
 _NAMES = {"uncompressed": _NONE}

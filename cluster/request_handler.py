@@ -19,8 +19,6 @@ from quorate.codecs.errors import DecodeError
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
-__all__ = ["RequestHandler"]
-
 _LARGE_BYTES = 32 << 10
 """Larger requests are decoded in a thread: with elements of three bytes this takes 10 ms."""
 _PRODUCE_KEY = 0

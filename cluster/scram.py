@@ -13,8 +13,6 @@ from typing import Any
 
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["ITERATIONS", "MECHANISMS", "Credential", "ScramCredentials"]
-
 MECHANISMS: Mapping[int, str] = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 """Code of the mechanism in the protocol and in records → name."""
 ITERATIONS = range(4096, 16384 + 1)

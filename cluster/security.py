@@ -19,16 +19,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "MECHANISMS",
-    "Login",
-    "LoginFailed",
-    "Security",
-    "SecurityProtocol",
-    "generate_security",
-    "make_certificate",
-]
-
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SecurityProtocol = Literal["PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL"]
 _USER = "quorate"

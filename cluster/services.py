@@ -13,8 +13,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.printable import brief
 
-__all__ = ["Reports", "Services"]
-
 _MAX_NOTES = 10_000
 """Limits the memory that notes about repeated errors take."""
 

@@ -37,8 +37,6 @@ from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.coordinator.share_state.requests import OPERATIONS, PartResult, named, parts, persistable, response
 from quorate.coordinator.share_state.shard import ShareCoordinatorConfig, ShareCoordinatorShard
 
-__all__ = ["ShareCoordinators"]
-
 _ATTEMPTS: Final = 5
 _BACKOFF_MS: Final = 1_000
 """The delay before the first retry of the persister; each next one is twice as long."""

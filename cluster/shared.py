@@ -33,8 +33,6 @@ from quorate.cluster.turns import Turns
 from quorate.codecs import Uuid
 from quorate.coordinator.image import MetadataImage
 
-__all__ = ["SharedCluster"]
-
 
 class SharedCluster:
     """A cluster without brokers.

@@ -22,16 +22,6 @@ from quorate.coordinator.errors import ApiError
 if TYPE_CHECKING:
     from quorate.codecs.api.broker import PushTelemetryRequest
 
-__all__ = [
-    "COMPRESSION_TYPES",
-    "ClientInstance",
-    "PushedMetrics",
-    "Telemetry",
-    "check_payload",
-    "check_push",
-    "is_reserved",
-]
-
 COMPRESSION_TYPES: Final = (4, 3, 1, 2)
 """The compression types that brokers accept, preferred first: zstd, lz4, gzip, snappy.
 

@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["TemporaryFolder"]
-
 _PREFIX = "quorate-run-"
 _OWNER = "owner"
 

@@ -9,18 +9,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import SHARE_GROUP_STATE, TRANSACTION_STATE
 
-__all__ = [
-    "INTERNAL",
-    "NO_LEADER",
-    "Election",
-    "Elections",
-    "PartitionState",
-    "TopicState",
-    "is_valid_name",
-    "leader_error",
-    "wake",
-]
-
 INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
     CONSUMER_OFFSETS: ("offsets.topic", {"cleanup.policy": "compact", "compression.type": "producer"}),
     TRANSACTION_STATE: ("transaction.state.log", {"cleanup.policy": "compact", "compression.type": "uncompressed"}),

@@ -25,8 +25,6 @@ from quorate.coordinator.runtime import Coordinator, CoordinatorRuntime
 from quorate.coordinator.transactions.records import Transaction
 from quorate.coordinator.transactions.shard import TransactionShard
 
-__all__ = ["TransactionCoordinators"]
-
 _MARKERS_PER_TURN = 20
 """The number of markers that are written in one turn."""
 

@@ -17,18 +17,6 @@ from typing import Any, TypeVar
 
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = [
-    "ThreadCall",
-    "Turns",
-    "Work",
-    "at_once",
-    "chunks",
-    "collect_rarely",
-    "map_in_turns",
-    "split",
-    "turn_of_timers",
-]
-
 A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")

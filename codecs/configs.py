@@ -16,18 +16,6 @@ from typing import Any
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = [
-    "THROTTLES",
-    "ConfigKey",
-    "ConfigResourceType",
-    "ConfigType",
-    "UpdateMode",
-    "as_text",
-    "broker_config_key",
-    "config_keys",
-    "elements",
-]
-
 THROTTLES = frozenset(
     {
         "follower.replication.throttled.rate",

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 
-__all__ = ["DecodeError", "EncodeError", "InputError", "QuorateError", "Reason"]
-
 
 class QuorateError(Exception):
     """The base of every exception that quorate raises."""

@@ -8,8 +8,6 @@ from io import BytesIO
 from quorate.codecs.errors import DecodeError, EncodeError
 from quorate.codecs.message import Message, MessageSpec
 
-__all__ = ["decode_exactly", "encode_exactly"]
-
 
 def decode_exactly(
     spec: MessageSpec, version: int, data: bytes, position: int, where: str, *, as_kafka_reads: bool = False

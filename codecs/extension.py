@@ -9,8 +9,6 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-__all__ = ["extension"]
-
 API: Final = 4
 """As in `codecs/native/native.h`; raised with each change of a function's arguments."""
 

@@ -28,8 +28,6 @@ from quorate.codecs.wire import (
     WireType,
 )
 
-__all__ = ["Decoder", "generated_decoder", "message_decoder"]
-
 Decoder = Callable[[bytes, int], Message]
 
 

@@ -18,16 +18,6 @@ from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.source import Source
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = [
-    "Encoder",
-    "encode_message",
-    "encode_parts",
-    "generated_encoder",
-    "generated_parts_encoder",
-    "message_encoder",
-    "span",
-]
-
 Encoder = Callable[[Any], bytes]
 PartsEncoder = Callable[[Any, list[bytes]], None]
 

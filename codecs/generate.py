@@ -3,17 +3,6 @@
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.wire import TaggedField, Uuid
 
-__all__ = [
-    "UUIDS",
-    "Inexact",
-    "merge_tags",
-    "read_uvarint",
-    "shortest_uvarint_rest",
-    "tag_section",
-    "uvarint",
-    "uvarint_rest",
-]
-
 
 class Inexact(QuorateError):
     """The bytes are not exactly one message: too long, or different from the declaration."""

@@ -19,8 +19,6 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.records import CoordinatorRecord
 
-__all__ = ["GroupUpgrade", "Takeover", "group_upgrades"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:

@@ -31,8 +31,6 @@ from quorate.codecs.wire import (
     readable,
 )
 
-__all__ = ["from_json", "to_json", "to_kafka_json"]
-
 Json = Any
 M = TypeVar("M", bound=Message)
 _NEVER = object()

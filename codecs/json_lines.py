@@ -37,8 +37,6 @@ from quorate.codecs.records import (
 )
 from quorate.codecs.wire import FixedType, StringType, Uuid, UuidType
 
-__all__ = ["Entry", "HexEntry", "JsonLines", "KafkaLines", "RecordEntry", "group_of", "hex_entries"]
-
 _MAX_KEYS = 50_000
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|.)")

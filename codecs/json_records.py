@@ -15,8 +15,6 @@ from quorate.codecs.json_form import from_json
 from quorate.codecs.message import RecordType
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, encode_record
 
-__all__ = ["close_types", "is_no_record", "json_documents", "record_bytes", "record_type_in"]
-
 Json = Any
 
 MAX_TEXT_BYTES = 64 << 20

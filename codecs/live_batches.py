@@ -22,8 +22,6 @@ from quorate.codecs.log.raw import RawBlock, block_of_batches
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
-__all__ = ["block_of_polled", "leader_epochs", "return_batches"]
-
 
 class WholeBatch(bytes):
     """The bytes of a batch, as the key of a record that stands for it."""

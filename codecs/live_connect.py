@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["LiveError", "check_connection", "client_log", "connect", "explain_error", "likely_reason", "where_text"]
-
 T = TypeVar("T")
 
 _GRACE_MS: Final = 500  # lets the client report its own error first

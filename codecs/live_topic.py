@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kafka.errors import KafkaError
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["RETRY_S", "offsets_of", "retriable_errors", "topic_partitions"]
-
 RETRY_S: Final = 0.2
 _MISSING_S: Final = 1.0
 """A new topic is not known to every broker at once.

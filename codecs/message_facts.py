@@ -11,8 +11,6 @@ from quorate.codecs.json_form import to_json
 from quorate.codecs.message import FieldSpec, Message, MessageSpec, RecordType
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, Uuid, WireType
 
-__all__ = ["message_example", "message_facts", "record_example", "type_facts"]
-
 _EXAMPLE_TEXTS = {
     "group": "my-group",
     "group_id": "my-group",

@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 from quorate.codecs.lazy_dataclass import compiled_eq, compiled_hash, compiled_init, make_frozen
 from quorate.codecs.source import Source, open_twin
 
-__all__ = ["GeneratedMethods", "generated_init", "positional"]
-
 C = TypeVar("C")
 
 

@@ -18,32 +18,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message, field, message, struct, tagged
 from quorate.codecs.wire import Array, Bool, Bytes, Float64, Int8, Int16, Int32, Int64, String, UInt16, Uuid
 
-__all__ = [
-    "METADATA_TYPES",
-    "AccessControlEntryRecord",
-    "BrokerEndpoint",
-    "BrokerFeature",
-    "BrokerRegistrationChangeRecord",
-    "ClientQuotaRecord",
-    "ConfigRecord",
-    "EntityData",
-    "FeatureLevelRecord",
-    "PartitionChangeRecord",
-    "PartitionRecord",
-    "ProducerIdsRecord",
-    "RegisterBrokerRecord",
-    "RemoveAccessControlEntryRecord",
-    "RemoveTopicRecord",
-    "RemoveUserScramCredentialRecord",
-    "TopicRecord",
-    "UnknownMetadata",
-    "UnregisterBrokerRecord",
-    "UnregisterControllerRecord",
-    "UserScramCredentialRecord",
-    "decode_metadata",
-    "encode_metadata",
-]
-
 CLUSTER_METADATA = "__cluster_metadata"
 _FRAME_VERSION = 1
 

@@ -7,20 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-__all__ = [
-    "brief",
-    "brief_id",
-    "counted",
-    "cut",
-    "duration_text",
-    "hash_text",
-    "listed",
-    "printable",
-    "some_of",
-    "spans",
-    "time_text",
-]
-
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 _BASE64 = re.compile(r"[0-9A-Za-z_+/-]{22}")
 

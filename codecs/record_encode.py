@@ -13,8 +13,6 @@ from quorate.codecs.message import Message, RecordType
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.record_model import CoordinatorRecord, Record, record_type_of
 
-__all__ = ["RECORD_CODECS", "encode_record"]
-
 
 class _ValueEncoders(dict[int | None, Encoder]):
     """Version of a value → its encoder, which also writes the version; for one record type."""

@@ -13,8 +13,6 @@ from quorate.codecs.message import CONSUMER_OFFSETS, Message, RecordType
 from quorate.codecs.message_methods import generated_init
 from quorate.codecs.messages import RECORD_TYPES
 
-__all__ = ["CoordinatorRecord", "MalformedRecord", "Record", "UnknownRecord", "as_kafka_reads", "record_type_of"]
-
 
 @generated_init
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,8 +45,6 @@ from quorate.codecs.printable import brief_id, hash_text, spans, time_text
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord, as_kafka_reads
 from quorate.codecs.wire import Uuid
 
-__all__ = ["METADATA", "RecordText", "learn_names"]
-
 CONSUMER_MEMBER_STATES = {0: "stable", 1: "unrevoked partitions", 2: "unreleased partitions"}
 STREAMS_MEMBER_STATES = {1: "stable", 2: "unrevoked tasks", 3: "unreleased tasks"}
 """Kafka numbers the states of streams members from 1, those of consumer group members from 0."""

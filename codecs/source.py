@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["Source", "open_twin"]
-
 _TWINS: dict[type, Any] = {}
 
 

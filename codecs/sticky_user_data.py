@@ -10,13 +10,6 @@ from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.messages.protocol import CooperativeStickyAssignorUserData, StickyAssignorUserData
 from quorate.codecs.records import encode_message
 
-__all__ = [
-    "decode_cooperative_sticky_user_data",
-    "decode_sticky_user_data",
-    "encode_cooperative_sticky_user_data",
-    "encode_sticky_user_data",
-]
-
 
 def decode_sticky_user_data(data: bytes | None) -> StickyAssignorUserData:
     """Decode the partitions that a member of a `sticky` group owned.

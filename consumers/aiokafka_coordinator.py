@@ -43,8 +43,6 @@ from quorate.consumers.membership import ConsumerMembership
 from quorate.consumers.states import NOT_IN_GROUP, ConsumerState
 from quorate.consumers.transitions import LeaveOperation
 
-__all__ = ["AioCoordinator"]
-
 log = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 30

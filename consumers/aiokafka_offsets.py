@@ -25,8 +25,6 @@ from quorate.consumers.aiokafka_requests import AioRequest, GroupError, error_fo
 from quorate.consumers.aiokafka_subscription import GroupSubscription
 from quorate.consumers.membership import ConsumerMembership
 
-__all__ = ["OffsetCoordinator"]
-
 log = logging.getLogger(__name__)
 
 FIRST_WITH_EPOCHS, FIRST_WITH_TOPIC_IDS = 9, 10

@@ -13,8 +13,6 @@ from quorate.codecs.message import Message
 from quorate.consumers.frames import frame_of, read_correlation_id
 from quorate.consumers.states import known_error
 
-__all__ = ["AioRequest", "GroupError", "error_for"]
-
 RETRIABLE = frozenset({ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.UNKNOWN_TOPIC_ID})
 
 

@@ -23,8 +23,6 @@ from aiokafka.errors import IllegalStateError
 from aiokafka.structs import OffsetAndMetadata
 from aiokafka.util import create_future
 
-__all__ = ["GroupAssignment", "GroupSubscription", "HeldPartition"]
-
 NOT_NEEDED = OffsetAndMetadata(0, "")
 """A committed offset for partitions that are no longer assigned."""
 

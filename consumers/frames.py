@@ -9,8 +9,6 @@ from quorate.codecs.api.body import encode_api
 from quorate.codecs.api.lookup import api_of
 from quorate.codecs.message import Message
 
-__all__ = ["frame_of", "read_correlation_id"]
-
 
 def frame_of(message: Message, version: int, correlation_id: int, client_id: str) -> bytes:
     """Return a request header v2 and the body, without the length before them."""

@@ -15,8 +15,6 @@ from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor
 from quorate.codecs.tags import written_tags
 from quorate.consumers.reconciliation import LocalAssignment
 
-__all__ = ["ClientTimer", "Heartbeat", "HeartbeatFields", "HeartbeatSchedule", "Identity", "TopicSubscription"]
-
 
 class ClientTimer:
     """Kafka's `Timer`: its time is that of the last update, so it can expire only by an update."""

@@ -46,8 +46,6 @@ from quorate.consumers.membership import ConsumerMembership
 from quorate.consumers.states import NOT_IN_GROUP, ConsumerState
 from quorate.consumers.transitions import LeaveOperation
 
-__all__ = ["ConsumerProtocolCoordinator"]
-
 log = logging.getLogger(__name__)
 
 LISTENER_METHODS = {

@@ -11,8 +11,6 @@ from quorate.consumers.kafka_python_requests import OwnRequest
 from quorate.consumers.membership import ConsumerMembership
 from quorate.consumers.states import NOT_IN_GROUP
 
-__all__ = ["HeartbeatLoop", "now_ms"]
-
 log = logging.getLogger(__name__)
 
 UNSUPPORTED = (errors.IncompatibleBrokerVersion, errors.UnsupportedVersionError)

@@ -8,8 +8,6 @@ from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.message import Message
 from quorate.consumers.frames import frame_of, read_correlation_id
 
-__all__ = ["EpochManager", "OwnRequest"]
-
 
 class _Header:
     """The header of a request, which kafka-python keeps to decode the response."""

@@ -8,8 +8,6 @@ from quorate.assignors import Assignor
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupPrepareAssignmentRequest, api_of
 from quorate.consumers.client_assignors import ConsumerAssignor, OfferedAssignors
 
-__all__ = ["ProtocolOptions", "SubscriptionPattern"]
-
 NO_CLIENT_ASSIGNORS = (
     "the brokers do not support client-side assignors: no release of Kafka does, and quorate's brokers"
     " need group.consumer.client.assignors.enable=true; client_assignor_fallback='server' lets the"

@@ -23,8 +23,6 @@ from quorate.consumers.actions import (
 )
 from quorate.consumers.states import ConsumerState
 
-__all__ = ["NO_ASSIGNMENT", "LocalAssignment", "Reconciliation", "ReconcilingMember", "TopicIdPartitions"]
-
 TopicIdPartitions = dict[Uuid, tuple[int, ...]]
 """Topic id → sorted partition numbers."""
 

@@ -8,16 +8,6 @@ from enum import Enum, auto
 
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = [
-    "CAN_RECEIVE_ASSIGNMENT",
-    "NOT_IN_GROUP",
-    "REACTIONS",
-    "TRANSITIONS",
-    "ConsumerState",
-    "Reaction",
-    "known_error",
-]
-
 
 class ConsumerState(Enum):
     """States of a member, by the names of Java's `MemberState`."""

@@ -24,8 +24,6 @@ from quorate.consumers.heartbeats import Identity, TopicSubscription
 from quorate.consumers.reconciliation import NO_ASSIGNMENT, Continuation, Reconciliation, ordered
 from quorate.consumers.states import NOT_IN_GROUP, TRANSITIONS, ConsumerState
 
-__all__ = ["InvalidTransition", "LeaveOperation", "Transitions"]
-
 _S = ConsumerState
 
 JOIN_EPOCH = 0

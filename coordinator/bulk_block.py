@@ -29,21 +29,6 @@ from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitValue
 from quorate.codecs.records import encode_message
 
-__all__ = [
-    "Barriers",
-    "Commits",
-    "FoundCommits",
-    "Other",
-    "barrier_or_transaction",
-    "commits_of",
-    "group_of",
-    "names_in",
-    "needed_commits",
-    "others_of",
-    "pair_numbers",
-    "without_offsets",
-]
-
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 TYPES = RECORD_TYPES[CONSUMER_OFFSETS]
 

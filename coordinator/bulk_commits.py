@@ -17,8 +17,6 @@ from quorate.coordinator.bulk_block import Barriers, Commits, names_in, pair_num
 from quorate.coordinator.bulk_values import partitions_of, stored_of
 from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["Merged", "commits_into", "merged", "put_all"]
-
 _ROWS_PER_STEP = 4_000
 """Commits whose values are created in one step."""
 

@@ -18,8 +18,6 @@ from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.source import open_twin
 from quorate.coordinator.state.offsets import CommittedOffset
 
-__all__ = ["CommitColumns", "commit_columns", "partitions_of", "stored_of", "topic_names"]
-
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 CHUNK = 1 << 16
 WITH_TOPIC_IDS = 4

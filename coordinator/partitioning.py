@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from quorate.assignors.java_order import string_hash
 
-__all__ = ["partition_for"]
-
 
 @lru_cache(maxsize=4096)  # called per request, with few different names
 def partition_for(name: str, partitions: int) -> int:

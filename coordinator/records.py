@@ -11,8 +11,6 @@ from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadat
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.coordinator.config import CoordinatorConfig
 
-__all__ = ["empty_classic_group", "offset_commit", "tombstone", "written"]
-
 _WRITTEN: dict[type[Message], int | None] = {
     kind.messages[0]: kind.written for kind in RECORD_TYPES[CONSUMER_OFFSETS].values()
 }

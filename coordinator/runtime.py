@@ -19,8 +19,6 @@ from quorate.coordinator.partition_runtime import PartitionRuntime, Q, S, Shard
 from quorate.coordinator.results import Pending, RequestContext
 from quorate.coordinator.state.groups import ReplayError
 
-__all__ = ["Coordinator", "CoordinatorRuntime", "Host", "Partition"]
-
 
 class Partition(Protocol):
     """A partition of the coordinators' topic.

@@ -11,8 +11,6 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["JOIN_TIMER", "SYNC_TIMER", "Sessions", "cancel_timers", "session_timer"]
-
 REBALANCE_TIMER = "rebalance-timeout-%s-%s"
 JOIN_TIMER = "join-%s-%s"
 SYNC_TIMER = "sync-%s-%s"

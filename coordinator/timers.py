@@ -10,8 +10,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from quorate.coordinator.results import Result
 
-__all__ = ["RETRY_BACKOFF_MS", "Timer", "Timers"]
-
 RETRY_BACKOFF_MS = 500
 """Delay before a timer whose records could not be written fires again, unless set otherwise."""
 

@@ -35,16 +35,6 @@ from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.plan import ClusterPlan
 
-__all__ = [
-    "BEING_STARTED",
-    "EmbeddedLab",
-    "LabPlan",
-    "check_lab_name",
-    "embedded_lab_names",
-    "is_alive",
-    "lab_folder",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 BEING_STARTED = "a lab of this name is being started", "wait for it: quorate cluster status"

@@ -29,8 +29,6 @@ from quorate.cluster.turns import collect_rarely
 from quorate.codecs.errors import QuorateError
 from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
 
-__all__ = ["main"]
-
 _READ = frozenset({"brokers", "logs", "copy_segments"})
 _CHANGE = frozenset(
     {

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
     from kafka.errors import KafkaError
 
-__all__ = ["DEFAULT_REASON", "LONGEST_REASON", "Named", "Removal", "failure", "remove_members"]
-
 DEFAULT_REASON = "member was removed by an admin"
 """The reason that Kafka's admin client sends by default."""
 

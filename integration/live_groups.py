@@ -30,8 +30,6 @@ from quorate.watch.metadata import end_offsets, live_topology, open_admin, topic
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["LiveGroups", "live_situation"]
-
 
 class LiveGroups:
     """Groups of a cluster, read from its `__consumer_offsets` and `__share_group_state`.

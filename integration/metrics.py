@@ -23,8 +23,6 @@ from quorate.cluster.meter import BUCKETS_S, Meter
 if TYPE_CHECKING:
     from quorate.cluster.embedded import EmbeddedCluster
 
-__all__ = ["ClusterCollector", "serving_http"]
-
 TIMEOUT_MS = 2_000
 """A cluster that does not respond for so long is not healthy."""
 

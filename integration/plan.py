@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-__all__ = ["ClusterPlan"]
-
 _BY_BROKER = frozenset({"ports", "racks", "racks_now", "disk_mb"})
 
 

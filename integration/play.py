@@ -22,8 +22,6 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupInsta
 from quorate.codecs.api.broker import FetchRequest
 from quorate.consumers.kafka_python import KafkaConsumer
 
-__all__ = ["GROUP", "RACKS", "TOPIC", "Chapter", "Play", "Snapshot"]
-
 TOPIC = "orders"
 GROUP = "billing"
 RACKS = ("a", "b", "c")

@@ -10,8 +10,6 @@ import pytest
 if TYPE_CHECKING:
     from quorate.simulation import Simulation
 
-__all__ = ["OPTIONS", "add_options", "call_simulated", "simulation"]
-
 OPTIONS = ("--simulate-seeds", "--simulate-replay", "--simulate-trace")
 MARKER = (
     "simulate(seeds=200, chaos=Chaos(), limit_s=3600): run an async test under many schedules in virtual time; "

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from quorate.cluster.interface import Cluster
 
-__all__ = ["Survey", "survey"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:

@@ -5,8 +5,6 @@ from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 
 from quorate.pipeline.schema import LATEST_MS
 
-__all__ = ["fitting", "refused", "time_or_null"]
-
 
 def fitting(column: Column, kind: str, about: str, wanted: str) -> Column:
     """Cast a column; values that do not fit fail the job, also with `spark.sql.ansi.enabled=false`.

@@ -29,8 +29,6 @@ from quorate.pipeline.push_down import PushDown, is_later
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 from quorate.pipeline.schema import INT, TEXT
 
-__all__ = ["Reading", "read_piece", "reading_of", "wanted_by"]
-
 _ROUNDS = 8
 """Attempts to find the last decodable record of each key; after these, all records are decoded. A
 future release of Kafka may have written all of them.

@@ -18,8 +18,6 @@ from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.log.model import LogProblem
 from quorate.codecs.log.transactions import TransactionIndex, Transactions
 
-__all__ = ["Piece", "Surveyed", "survey"]
-
 FOR_EVER: Final = np.iinfo(np.int64).max
 
 

@@ -21,8 +21,6 @@ from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS
 
-__all__ = ["RecordBounds", "narrowed"]
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TYPE_BYTES: Final = 2
 _LENGTH_BYTES: Final = 2

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["BYTES_PER_OFFSET", "OffsetRange", "TopicConnection", "ranges_of", "read_ranges"]
-
 BYTES_PER_OFFSET: Final = 100
 """Estimated size of a record. Sizes are not known before reading, so ranges are cut by offsets."""
 

@@ -7,8 +7,6 @@ from typing import Any, Final
 from quorate.codecs.live_connect import LiveError, check_connection
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["client_config"]
-
 _JAAS: Final = re.compile(r'\b(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"')
 _NEVER: Final = {
     "group.id": "reading joins no group, so that nothing is committed",

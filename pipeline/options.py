@@ -16,19 +16,6 @@ from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.pipeline.push_down import PushDown
 from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, record_types
 
-__all__ = [
-    "FORMAT",
-    "OPTIONS",
-    "PUSH_DOWN",
-    "Mode",
-    "Option",
-    "Options",
-    "parse_columns",
-    "parse_mode",
-    "parse_options",
-    "parse_types",
-]
-
 Mode: TypeAlias = Literal["PERMISSIVE", "FAILFAST", "DROPMALFORMED"]
 
 EARLIEST: Final = -2

@@ -19,8 +19,6 @@ from quorate.codecs.log.blocks import Batches, Records
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.pipeline.schema import LATEST_MS
 
-__all__ = ["Log", "PushDown", "What", "is_later"]
-
 What: TypeAlias = Literal["state", "groups", "commits"]
 Log: TypeAlias = tuple[str | None, int]
 """Topic and partition; a topic of `None` matches every topic."""

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
 
-__all__ = ["e", "human", "lag_panel", "matrix", "seconds_text", "time_text", "timeline"]
-
 KINDS: Mapping[str, tuple[str, ...]] = {
     "membership": ("joined", "left", "replaced", "member"),
     "subscription": ("subscription", "regex", "assignor", "config", "topology"),

@@ -12,8 +12,6 @@ from typing import Any, Protocol
 from quorate.pipeline.jobs.locality_rows import CURRENT
 from quorate.pipeline.local.output import Order
 
-__all__ = ["Facts", "LagSeries", "ResultRows", "Results", "collect"]
-
 Row = Mapping[str, Any]
 MOST_GROUPS = 500
 MOST_LANES = 30

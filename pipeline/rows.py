@@ -36,8 +36,6 @@ from quorate.pipeline.schema import (
     column_of,
 )
 
-__all__ = ["Rows"]
-
 MAX_ROWS = 1 << 16
 """Rows per batch. Spark's Python worker and its JVM hold one batch at a time."""
 

@@ -22,20 +22,6 @@ from quorate.codecs.messages import RECORD_TYPES
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = [
-    "COMMON",
-    "CONTROL",
-    "ERROR",
-    "LATEST_MS",
-    "RAW",
-    "OptionError",
-    "arrow_schema",
-    "column_of",
-    "record_types",
-    "spark_schema",
-    "struct_of",
-]
-
 TEXT, BYTES, BOOL, DOUBLE = pa.string(), pa.binary(), pa.bool_(), pa.float64()
 SHORT, INT, LONG = pa.int16(), pa.int32(), pa.int64()
 TIME = pa.timestamp("us", "UTC")

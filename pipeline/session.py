@@ -29,8 +29,6 @@ from quorate.pipeline.schema import CONTROL, IN_FILE
 from quorate.pipeline.source import register
 from quorate.pipeline.tables import form_of
 
-__all__ = ["check_source", "damage_of", "in_one_line", "read_rows", "read_spark_table", "started", "write"]
-
 SMALL_BYTES = 64 << 20
 """Size of files up to which compiling queries takes longer than interpreting them."""
 

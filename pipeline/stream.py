@@ -24,8 +24,6 @@ from quorate.pipeline.tasks import cut, read_task, splits_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["StreamReader", "UnlimitedReader"]
-
 Offsets = dict[int, int]
 """Partition → next offset to read."""
 

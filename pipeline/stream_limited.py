@@ -6,8 +6,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from quorate.pipeline.stream import StreamReader
 
-__all__ = ["LimitedReader"]
-
 
 class LimitedReader(StreamReader, SupportsTriggerAvailableNow):
     """A stream with `maxOffsetsPerTrigger` and `Trigger.AvailableNow`."""

@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["check_table", "form_of", "read_table"]
-
 _FORMS = {"csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
 
 

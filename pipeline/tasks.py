@@ -12,8 +12,6 @@ from quorate.pipeline.live import BYTES_PER_OFFSET, OffsetRange, read_ranges
 from quorate.pipeline.options import Options
 from quorate.pipeline.workers import settle
 
-__all__ = ["RangeSplit", "Split", "cut", "read_task", "splits_of"]
-
 
 class Split(InputPartition):
     """The pieces that one task reads, in the order of the log."""

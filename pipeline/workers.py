@@ -4,8 +4,6 @@ import gc
 import sys
 from functools import cache
 
-__all__ = ["settle"]
-
 _FORKED_BY = "pyspark.daemon"
 
 

@@ -8,8 +8,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["on_startup"]
-
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ROOT / "build" / "reference" / "quorate"
 """`paths` of mkdocstrings in mkdocs.yml names the folder above it."""

@@ -11,8 +11,6 @@ from enum import Enum
 from html import escape
 from typing import Any
 
-__all__ = ["on_page_markdown", "state_diagram"]
-
 _STATES = re.compile(r"<!-- states: ([\w.]+) -->")
 
 CHARACTER, HEIGHT, GAP, LEVEL = 8, 30, 46, 24

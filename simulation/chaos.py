@@ -17,8 +17,6 @@ from quorate.simulation.crashes import CrashingProcess
 from quorate.simulation.errors import SimulationError
 from quorate.simulation.loop import SimulatedLoop
 
-__all__ = ["Chaos", "ChaosRunner", "PlannedFault"]
-
 _RATES = (
     "broker_stops",
     "broker_pauses",

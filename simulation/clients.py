@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["patched_clients", "reset_clients"]
-
 _COUNTER = "_PRODUCER_CLIENT_ID_SEQUENCE"
 """The number of aiokafka's producers so far, which is in the ids of those without one."""
 

@@ -13,8 +13,6 @@ from quorate.cluster.clock import Handle, RealClock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.embedded import EmbeddedCluster
 
-__all__ = ["CrashingProcess", "ProcessClock"]
-
 
 class ProcessClock(RealClock):
     """The clock of one process: after `end`, its calls do nothing."""

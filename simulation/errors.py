@@ -2,8 +2,6 @@
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["InvariantBroken", "NotDeterministic", "ScheduleFailed", "SimulationError"]
-
 
 class SimulationError(QuorateError, RuntimeError):
     """A scenario used what a simulation does not have, such as threads, or did not end in time."""

@@ -24,8 +24,6 @@ from quorate.simulation.clients import patched_clients
 from quorate.simulation.errors import SimulationError
 from quorate.simulation.stable_sets import STABLE
 
-__all__ = ["START_NS", "Interpreter", "controlled"]
-
 START_NS = 1_700_000_000_000_000_000
 """The wall clock at the start of each schedule."""
 

@@ -27,8 +27,6 @@ from quorate.codecs.messages import (
 from quorate.codecs.record_model import CoordinatorRecord
 from quorate.simulation.errors import InvariantBroken
 
-__all__ = ["check_groups", "check_memory", "check_records"]
-
 
 def check_records(acknowledged: "Counter[Any]", consumed: "Counter[Any]") -> None:
     """Raise `InvariantBroken` unless every acknowledged record was consumed."""

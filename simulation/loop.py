@@ -25,8 +25,6 @@ from typing import Any
 from quorate.simulation.errors import SimulationError
 from quorate.simulation.network import SimulatedNetwork
 
-__all__ = ["SimulatedLoop"]
-
 _NS = 1_000_000_000
 _FUTURE_NS = 1 << 62
 """Timers later than this never fire, such as those of an infinite timeout."""

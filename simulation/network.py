@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quorate.simulation.loop import SimulatedLoop
 
-__all__ = ["Link", "SimulatedNetwork", "SimulatedTransport"]
-
 HIGH_WATER_BYTES = 64 << 10
 RECEIVE_BYTES = 64 << 10
 """How many bytes an end that does not read receives before its peer has to keep them."""

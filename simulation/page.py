@@ -4,8 +4,6 @@ from html import escape
 
 from quorate.simulation.trace import Entry, Trace
 
-__all__ = ["page"]
-
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; margin: 1.5rem; color: #222; background: #fff }
 table { border-collapse: collapse; width: 100% } td, th { padding: .15rem .5rem; text-align: left; vertical-align: top }

@@ -24,8 +24,6 @@ from quorate.simulation.simulation import Simulation
 from quorate.simulation.token import Token
 from quorate.simulation.trace import Trace
 
-__all__ = ["Scenario", "ScheduleOutcome", "SimulationResult", "check_determinism", "simulate"]
-
 Scenario = Callable[[Simulation], Awaitable[object]]
 """An `async def` function with a `Simulation`."""
 

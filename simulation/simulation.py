@@ -22,8 +22,6 @@ from quorate.simulation.loop import SimulatedLoop
 from quorate.simulation.token import Token
 from quorate.simulation.trace import Trace, TraceEvent
 
-__all__ = ["Simulation"]
-
 T = TypeVar("T")
 
 

@@ -11,8 +11,6 @@ from asyncio import Future
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-__all__ = ["StableFrozenSet", "StableSet", "in_stable_order"]
-
 
 def in_stable_order(items: Any) -> list[Any]:
     """Return items sorted; those that cannot be compared in the set's own order."""

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from quorate.simulation.errors import SimulationError
 
-__all__ = ["Token"]
-
 _FORMAT = re.compile(r"1-(\d+)(?::([\d,]*)(q?))?-([0-9a-f]{8})")
 
 

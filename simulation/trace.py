@@ -17,8 +17,6 @@ from quorate.codecs.message import Message
 from quorate.simulation.loop import SimulatedLoop
 from quorate.simulation.network import SimulatedTransport
 
-__all__ = ["Entry", "Trace", "TraceEvent", "summary"]
-
 _LONGEST = 300
 
 

@@ -11,8 +11,6 @@ from hypothesis import settings
 
 from tests.conftest import FULL
 
-__all__ = ["is_full", "portion", "sampled"]
-
 T = TypeVar("T")
 
 

@@ -17,8 +17,6 @@ from pathlib import PurePosixPath
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["Scheduling", "order"]
-
 APART = {
     "test_beyond_kafka.py",
     "test_client_assignors.py",

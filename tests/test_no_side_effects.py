@@ -123,8 +123,8 @@ print(json.dumps([len(made), sorted(name for name, count in made.items() if now[
 
 MEMOS = [
     "quorate.codecs.fast_encode._SIZES",
-    "quorate.codecs.generate._TWINS",
     "quorate.codecs.record_encode._ENCODERS",
+    "quorate.codecs.source._TWINS",
 ]
 """Caches: the value of a key depends on the key alone."""
 

@@ -26,30 +26,6 @@ from quorate.coordinator.history.facts import (
 )
 from quorate.coordinator.history.labels import Labels
 
-__all__ = [
-    "AssignorChanged",
-    "ConfigChanged",
-    "CooperativeStep",
-    "CoordinatorMoved",
-    "MemberMoved",
-    "MemberTimedOut",
-    "NewTopicId",
-    "PartitionsChanged",
-    "RacksChanged",
-    "Rejoined",
-    "ResetByAdmin",
-    "ResetByClient",
-    "ShareStateChanged",
-    "StaticBounce",
-    "SubscriptionChanged",
-    "TopicsChanged",
-    "TopologyChanged",
-    "UnknownCause",
-    "Upgraded",
-    "causes_of",
-    "fact_from_json",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberTimedOut(MemberLeft):

@@ -29,8 +29,6 @@ from quorate.watch.states import Members, header_of, members_of
 from quorate.watch.store import WatchStore
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["Collector", "CommittedPlace", "ObservedGroup"]
-
 
 class CommittedPlace(NamedTuple):
     """A committed offset, or the start offset of a share group, and when it was written."""

@@ -16,8 +16,6 @@ from quorate.coordinator.bulk_block import FoundCommits, names_in
 from quorate.coordinator.bulk_values import partitions_of
 from quorate.watch.packed_offsets import PackedOffsets
 
-__all__ = ["BlockCommits", "Lower"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lower:

@@ -17,8 +17,6 @@ from quorate.watch.problems import Problems
 from quorate.watch.threads import ObserverThread
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["FilesThread", "chosen"]
-
 BLOCK_BYTES = 1 << 21
 """Of a file that are decoded together: a quarter of the usual size, and of its memory."""
 

@@ -7,8 +7,6 @@ from quorate.coordinator.history import Event, GroupView
 from quorate.coordinator.history.facts import MemberJoined, MemberReplaced
 from quorate.watch.limits import WatchLimits
 
-__all__ = ["Joins"]
-
 
 class Joins:
     """The recent joins of a group's clients: `joins` has times, `flapping` the reported clients."""

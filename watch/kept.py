@@ -15,8 +15,6 @@ from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.slots import binary_array
 from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["block_of_kept", "chunks_to_merge", "kept_rows", "last_of_keys", "pack_rows", "rows_of", "unpack_rows"]
-
 Row = tuple[bytes, bytes | None, int, int]
 """Key, value (`None` if it was deleted), offset and timestamp in ms."""
 

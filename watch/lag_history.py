@@ -16,8 +16,6 @@ from quorate.watch.model import EventKind, Place, WatchEvent
 from quorate.watch.states import pack
 from quorate.watch.store import WatchStore
 
-__all__ = ["LagHistory"]
-
 SPARK = 60
 """Recent lag samples in a summary."""
 

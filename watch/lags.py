@@ -17,8 +17,6 @@ from quorate.watch.model import Place
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
-__all__ = ["Ends", "Lags", "TimestampReader"]
-
 MOST_KEPT = 500_000
 """Timestamps that are kept, as records do not change."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from quorate.assignors import Topology
 
-__all__ = ["LiveCluster", "LogThread", "Sampler", "StatesThread"]
-
 RETRY_S = 1.0
 
 _STATES_S = 0.5

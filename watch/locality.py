@@ -4,8 +4,6 @@ from quorate.coordinator.history import GroupView, MemberView
 from quorate.coordinator.history.labels import Partition
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["cross_rack_share"]
-
 
 def is_local(member: MemberView, partition: Partition, topics: KnownTopics) -> bool | None:
     """Return whether a replica is in the member's rack; `None` if either is unknown."""

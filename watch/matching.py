@@ -6,8 +6,6 @@ from typing import TypeAlias
 from quorate.coordinator.history.facts import Fact
 from quorate.watch.model import EventKind, WatchEvent
 
-__all__ = ["Condition", "event", "rebalance"]
-
 Condition: TypeAlias = Callable[[WatchEvent], bool]
 
 

@@ -17,8 +17,6 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
-__all__ = ["end_offsets", "live_image", "live_topology", "open_admin", "topic_ids"]
-
 REQUEST_TIMEOUT_MS = 30_000
 
 

@@ -22,8 +22,6 @@ from prometheus_client.registry import Collector
 from quorate.codecs.errors import InputError
 from quorate.watch.model import EventKind, GroupMoment, GroupSummary, Watched, WatchEvent
 
-__all__ = ["Detail", "Metrics", "MetricsError", "MetricsOptions"]
-
 Detail = Literal["group", "topic", "partition"]
 """The smallest unit that has series of its own."""
 

@@ -13,24 +13,6 @@ from quorate.codecs import Uuid
 from quorate.coordinator.history.facts import Fact
 from quorate.coordinator.history.labels import Labels
 
-__all__ = [
-    "EventKind",
-    "GroupMoment",
-    "GroupSummary",
-    "LagSample",
-    "MemberRow",
-    "MovedPartition",
-    "OwnershipSpan",
-    "PartitionRow",
-    "Place",
-    "TopicRow",
-    "UpgradeFinding",
-    "WatchEvent",
-    "WatchStatus",
-    "Watched",
-    "as_json",
-]
-
 Place = tuple[str, int]
 """A topic's name, or its id if the name is unknown, and the number of a partition."""
 

@@ -11,8 +11,6 @@ from quorate.watch.states import Header, Members, header_of, member_rows, member
 from quorate.watch.store import WatchStore
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["Moments"]
-
 _Committed = Mapping[Place, tuple[int, int, int | None, int | None]]
 """Offset, time of the commit, end offset and lag in time."""
 

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from quorate.watch.store import WatchStore
     from quorate.watch.topics import KnownTopics
 
-__all__ = ["NotObserved", "Observer"]
-
 
 class NotObserved(QuorateError, TimeoutError):
     """No event matched within the time. The message lists the events that were seen."""

@@ -12,8 +12,6 @@ from quorate.codecs.errors import InputError
 from quorate.codecs.printable import printable
 from quorate.watch.model import WatchEvent, as_json
 
-__all__ = ["EventLines", "EventLog", "Output", "Webhook"]
-
 _LOG = logging.getLogger("quorate.watch")
 
 

@@ -20,8 +20,6 @@ from quorate.coordinator.bulk_values import commit_columns
 from quorate.coordinator.state import CoordinatorState
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets
 
-__all__ = ["PackedCommits", "PackedOffsets", "PackedPartitions"]
-
 Rows = npt.NDArray[np.void]
 
 _ROW = np.dtype(

@@ -37,8 +37,6 @@ from quorate.watch.packed_offsets import PackedCommits, PackedOffsets
 from quorate.watch.rebalances import GroupTracker
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["FollowedPartition", "PartitionChanges"]
-
 PendingRow = tuple[bytes, int, bytes, int, int]
 """Key, producer id, value, offset and timestamp of a commit in an open transaction."""
 

@@ -3,8 +3,6 @@
 import logging
 import threading
 
-__all__ = ["Problems"]
-
 _LOG = logging.getLogger("quorate.watch")
 
 

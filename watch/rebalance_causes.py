@@ -25,8 +25,6 @@ from quorate.watch.limits import WatchLimits
 from quorate.watch.model import Place
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["CauseFinder", "MemberTimes", "moves_of"]
-
 
 class MemberTimes(Protocol):
     """What the state of a group has on a member that leaves."""

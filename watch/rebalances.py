@@ -34,8 +34,6 @@ from quorate.watch.model import EventKind, MovedPartition, Place, WatchEvent, as
 from quorate.watch.rebalance_causes import CauseFinder, MemberTimes, moves_of
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["GroupTracker", "is_settled"]
-
 
 def is_settled(view: GroupView) -> bool:
     """Return whether all members have their target assignment, at the epoch of the group."""

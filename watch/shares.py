@@ -16,8 +16,6 @@ from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.partition import PartitionChanges
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["FollowedShares"]
-
 
 class FollowedShares:
     """One partition of `__share_group_state`, replayed up to `next_offset`.

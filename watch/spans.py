@@ -11,8 +11,6 @@ from quorate.watch.model import OwnershipSpan, Place
 from quorate.watch.states import Header, Members, member_rows
 from quorate.watch.topics import KnownTopics
 
-__all__ = ["difference", "ownership"]
-
 
 def ownership(
     states: Iterable[tuple[int, Header | None, Members]], name: Callable[[str], str], from_ms: int, to_ms: int

@@ -13,8 +13,6 @@ from quorate.codecs import Uuid
 from quorate.coordinator.history import GroupView, MemberView
 from quorate.watch.model import GroupSummary, MemberRow, Place
 
-__all__ = ["Header", "Members", "delta", "header_of", "member_rows", "members_of", "pack", "summary_of", "unpack"]
-
 Header = dict[str, Any]
 """The fields of a group without its members."""
 

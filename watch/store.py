@@ -22,8 +22,6 @@ from quorate.watch.partition import PendingRow
 from quorate.watch.states import Header, Members, delta, pack
 from quorate.watch.store_reader import FILE, StoreReader
 
-__all__ = ["WatchStore"]
-
 FORMAT = 3
 KEY_FRAME_EVERY = 32
 """Changes between two key frames of a group: reading a moment applies at most so many."""

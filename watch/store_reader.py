@@ -21,8 +21,6 @@ from quorate.watch.model import EventKind, LagSample, MovedPartition, WatchEvent
 from quorate.watch.partition import PendingRow
 from quorate.watch.states import Header, Members, unpack
 
-__all__ = ["StoreReader"]
-
 FILE = "watch.sqlite"
 
 

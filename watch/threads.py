@@ -3,8 +3,6 @@
 import threading
 from collections.abc import Callable
 
-__all__ = ["ObserverThread"]
-
 
 class ObserverThread:
     """A thread that calls `run` once, and does not keep the process alive."""

@@ -12,8 +12,6 @@ from quorate.coordinator.history import Labels
 from quorate.coordinator.history.labels import Partition
 from quorate.watch.causes import NewTopicId, PartitionsChanged, RacksChanged, TopicsChanged
 
-__all__ = ["KnownTopics"]
-
 _REFRESH_S = 1.0
 """Metadata are not requested more often."""
 

@@ -42,8 +42,6 @@ from quorate.codecs.errors import QuorateError
 from quorate.codecs.messages import ConsumerProtocolAssignment
 from quorate.codecs.printable import some_of
 
-__all__ = ["Companion", "FencedInstanceIdError"]
-
 log = logging.getLogger(__name__)
 
 FENCED_INSTANCE_ID = 82

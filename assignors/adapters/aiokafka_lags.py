@@ -20,8 +20,6 @@ from quorate.assignors.adapters.consumer_lags import ConsumerLags, Offsets, limi
 from quorate.assignors.lags import Lags
 from quorate.assignors.topology import TopicPartition, Topology
 
-__all__ = ["LagReader", "fetcher_of"]
-
 
 def fetcher_of(coordinator: Any) -> Any | None:
     """Return the fetcher of the coordinator's consumer, which has its `client_rack`.

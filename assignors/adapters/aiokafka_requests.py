@@ -30,9 +30,6 @@ from aiokafka.protocol.types import (
     TaggedFields,
 )
 
-__all__ = ["StaticHeartbeat", "StaticJoinGroup", "StaticOffsetCommit"]
-
-
 TEXT = String("utf-8")
 COMPACT = CompactString("utf-8")
 

@@ -9,8 +9,6 @@ from aiokafka.protocol.group import JoinGroupRequest
 
 from quorate.assignors.adapters.compatibility import Requirements, check
 
-__all__ = ["CLIENT", "REQUIREMENTS", "SUPPORTED"]
-
 CLIENT, SUPPORTED = "aiokafka", "0.14"
 
 REQUIREMENTS = (

@@ -8,8 +8,6 @@ the one whose method is calling.
 import sys
 from typing import TypeVar
 
-__all__ = ["find_caller"]
-
 T = TypeVar("T")
 
 DEPTH = 12

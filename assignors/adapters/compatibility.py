@@ -14,8 +14,6 @@ from types import CodeType
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["Requirements", "UnsupportedClientError", "check", "import_failure", "unsupported"]
-
 
 class UnsupportedClientError(QuorateError, ImportError):
     """The installed client is not compatible with the adapter."""

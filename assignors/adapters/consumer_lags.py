@@ -16,8 +16,6 @@ from quorate.assignors.lags import Lags, lags_of
 from quorate.assignors.topology import TopicPartition
 from quorate.codecs.printable import brief, some_of
 
-__all__ = ["ConsumerLags", "Offsets", "limit_ms", "needs_lags"]
-
 log = logging.getLogger(__name__)
 
 Offsets: TypeAlias = Mapping[TopicPartition, int]

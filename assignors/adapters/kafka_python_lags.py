@@ -17,8 +17,6 @@ from quorate.assignors.adapters.consumer_lags import ConsumerLags, Offsets, limi
 from quorate.assignors.lags import Lags
 from quorate.assignors.topology import TopicPartition
 
-__all__ = ["LagReader"]
-
 
 class LagReader:
     """Reads lags for one consumer; holds a weak reference to it."""

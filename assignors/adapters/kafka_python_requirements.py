@@ -10,8 +10,6 @@ from kafka.protocol.consumer import JoinGroupRequest
 
 from quorate.assignors.adapters.compatibility import Requirements, check
 
-__all__ = ["CLIENT", "REQUIREMENTS", "SUPPORTED"]
-
 CLIENT, SUPPORTED = "kafka-python", "3.0"
 
 REQUIREMENTS = (

@@ -17,8 +17,6 @@ from quorate.assignors.model import Assignment, AssignorError, Member
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.printable import brief, some_of
 
-__all__ = ["assign", "hold_back", "keep_and_spread"]
-
 log = logging.getLogger(__name__)
 
 _MAX_NAMED_TOPICS = 3

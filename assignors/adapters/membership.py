@@ -22,8 +22,6 @@ from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from quorate.assignors.topology import Topology
 
-__all__ = ["Membership", "Strategy", "check_names", "common_rack", "subscribed_topics"]
-
 log = logging.getLogger(__name__)
 
 JAVA_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})

@@ -19,19 +19,6 @@ from quorate.codecs.messages.protocol import (
 )
 from quorate.codecs.printable import brief
 
-__all__ = [
-    "EMPTY_SUBSCRIPTION",
-    "VERSION",
-    "Joined",
-    "assignment_bytes",
-    "by_topic",
-    "fenced",
-    "partitions_of",
-    "read_members",
-    "subscription_bytes",
-    "unknown_topics",
-]
-
 log = logging.getLogger(__name__)
 
 VERSION = 3

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from quorate.assignors.topology import Topic, Topology
 
-__all__ = ["ClusterView", "RackWatch"]
-
 Replicas = dict[int, str | None]
 """Replica → rack, without brokers that are not in the metadata."""
 

@@ -14,8 +14,6 @@ from quorate.assignors.assignor import Assignor
 from quorate.assignors.model import Assignment
 from quorate.assignors.registry import client_assignor
 
-__all__ = ["AdaptedAssignor", "ConsumerCompanion", "LagAwareConsumerAssignor", "NamedConsumerAssignor"]
-
 log = logging.getLogger(__name__)
 
 

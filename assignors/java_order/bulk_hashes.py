@@ -7,16 +7,6 @@ import numpy.typing as npt
 
 from quorate.assignors.java_order.hashes import MASK, string_hash, string_places
 
-__all__ = [
-    "Ints",
-    "UInts",
-    "partition_hashes",
-    "spread",
-    "string_hashes",
-    "string_order",
-    "uuid_hashes",
-]
-
 UInts = npt.NDArray[np.uint32]
 Ints = npt.NDArray[np.int64]
 

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from quorate.assignors.java_order.few import few_strings_in_order
 from quorate.assignors.java_order.hash_map import copied_set_capacity
 
-__all__ = ["copied_set"]
-
 _FEW = 50
 """Of fewer keys, lists are faster than arrays."""
 

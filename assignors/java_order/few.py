@@ -15,16 +15,6 @@ from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashSet, hash_m
 from quorate.assignors.java_order.hashes import java_hash, string_hash
 from quorate.assignors.java_order.timeline_map import TimelineMap, timeline_number
 
-__all__ = [
-    "changed_numbers_in_order",
-    "few_in_order",
-    "few_numbers_in_order",
-    "few_strings_in_order",
-    "is_crowded",
-    "map_of_timeline",
-    "may_be_crowded",
-]
-
 K = TypeVar("K")
 
 _DEFAULT = 16

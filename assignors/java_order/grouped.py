@@ -9,16 +9,6 @@ import numpy.typing as npt
 
 from quorate.assignors.java_order.bulk_hashes import Ints, UInts, spread
 
-__all__ = [
-    "copied_set_capacities",
-    "crowded_maps",
-    "crowded_numbers",
-    "grown",
-    "nested_order",
-    "set_order",
-    "table_sizes",
-]
-
 _COUNTED_AT_ONCE = 1 << 24
 """Maximum number of buckets that are counted in one array."""
 

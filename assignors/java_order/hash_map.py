@@ -10,15 +10,6 @@ from typing import Any, Generic, TypeVar
 from quorate.assignors.java_order.hashes import comparable, java_hash
 from quorate.assignors.java_order.tree_bin import TreeBin, TreeNode
 
-__all__ = [
-    "JavaHashMap",
-    "JavaHashSet",
-    "copied_map_capacity",
-    "copied_set_capacity",
-    "hash_map_capacity",
-    "table_size",
-]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -17,8 +17,6 @@ from typing import Any
 
 from quorate.codecs import Uuid
 
-__all__ = ["MASK", "comparable", "in_java_order", "java_hash", "string_hash", "string_key", "string_places"]
-
 MASK = 0xFFFFFFFF
 
 

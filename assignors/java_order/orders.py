@@ -19,14 +19,6 @@ from quorate.assignors.java_order.bulk_hashes import Ints, UInts, spread, string
 from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashMap, JavaHashSet, hash_map_capacity
 from quorate.assignors.java_order.hashes import comparable
 
-__all__ = [
-    "computed_map_order",
-    "crowded",
-    "hash_map_order",
-    "placed",
-    "timeline_order",
-]
-
 _TIMELINE_FACTOR = np.uint64((-7046029254386353131) % (1 << 64))
 
 

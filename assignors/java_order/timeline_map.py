@@ -11,8 +11,6 @@ from typing import TypeVar
 
 from quorate.assignors.java_order.hashes import java_hash, string_hash
 
-__all__ = ["TimelineMap", "timeline_number"]
-
 K = TypeVar("K")
 V = TypeVar("V")
 

@@ -12,8 +12,6 @@ nodes with equal keys do not occur.
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["TreeBin", "TreeNode"]
-
 LEFT, RIGHT = 0, 1
 
 

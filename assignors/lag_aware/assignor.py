@@ -15,8 +15,6 @@ from quorate.assignors.lags import LagSource, as_lag_source
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.topology import Ints, TopicPartition, Topology
 
-__all__ = ["LagAwareAssignor"]
-
 
 class LagAwareAssignor(Assignor):
     """Assigns by lag (KIP-169).

@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-__all__ = ["deal"]
-
 
 def deal(
     amounts: Sequence[int],

@@ -17,8 +17,6 @@ from quorate.assignors.lag_aware.options import TopicDealer
 from quorate.assignors.lag_aware.prepare import Table
 from quorate.assignors.topology import Ints
 
-__all__ = ["moved", "within_bound"]
-
 _WORTH = 16
 """The smallest worthwhile step for lags: the lower member must gain 1/16 of the difference."""
 

@@ -10,8 +10,6 @@ from quorate.assignors.lag_aware.deal import deal
 from quorate.assignors.lag_aware.prepare import Table, first_in_turn
 from quorate.assignors.topology import Ints
 
-__all__ = ["LagAwareOptions", "Locality", "TopicDealer"]
-
 Locality = Literal["replica", "leader"]
 """What makes a partition local to a member: a replica, or the leader, in the member's rack."""
 

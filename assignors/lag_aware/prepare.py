@@ -16,8 +16,6 @@ from quorate.assignors.owners import previous_owners
 from quorate.assignors.subscribers import by_topic
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["GivenLags", "Missing", "Table", "first_in_turn", "lag_array"]
-
 GivenLags = Mapping[tuple[str, int], int | None] | Lags | npt.NDArray[np.integer] | Sequence[int]
 """Topic and partition → lag, or one lag per partition in the topology's numbers.
 

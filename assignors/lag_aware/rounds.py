@@ -10,8 +10,6 @@ import numpy as np
 from quorate.assignors.lag_aware.prepare import Table
 from quorate.assignors.topology import Ints
 
-__all__ = ["by_rounds"]
-
 _FEW = 96
 """Number of members (over all topics assigned together) up to which NumPy is slower."""
 

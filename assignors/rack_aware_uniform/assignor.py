@@ -14,8 +14,6 @@ from quorate.assignors.rack_aware_uniform.solve import Flow, Problem
 from quorate.assignors.target import target_of_changed
 from quorate.assignors.topology import Ints, stable_order
 
-__all__ = ["RackAwareUniformAssignor"]
-
 
 class RackAwareUniformAssignor(Assignor):
     """A server-side assignor: balanced, then local, then sticky, each as far as possible.

@@ -10,8 +10,6 @@ import numpy as np
 from quorate.assignors.rack_aware_uniform.flow import Bools, Network
 from quorate.assignors.topology import Ints
 
-__all__ = ["Regions", "regions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Regions:

@@ -12,8 +12,6 @@ import numpy.typing as npt
 from quorate.assignors.rack_aware_uniform.small_flow import cheapest
 from quorate.assignors.topology import Ints, runs, stable_order
 
-__all__ = ["Network"]
-
 Bools = npt.NDArray[np.bool_]
 
 UNREACHED = np.iinfo(np.int64).max

@@ -6,8 +6,6 @@ from quorate.assignors.rack_aware_uniform.kinds import Kinds
 from quorate.assignors.rack_aware_uniform.solve import Flow, Problem
 from quorate.assignors.topology import Ints, stable_order
 
-__all__ = ["hand_out"]
-
 DISTANCE_BITS = 20
 """Distances of partitions in a cell are fractions with this many bits."""
 

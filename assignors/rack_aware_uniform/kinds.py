@@ -16,8 +16,6 @@ from quorate.assignors.owners import previous_owners
 from quorate.assignors.subscribers import by_topic, topics_by_name
 from quorate.assignors.topology import Ints, runs
 
-__all__ = ["Kinds", "Locality", "numbered"]
-
 Locality = Literal["replica", "leader"]
 """What makes a partition local to a member: a replica, or the leader, in the member's rack."""
 

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-__all__ = ["cheapest"]
-
 
 def cheapest(
     nodes: int,

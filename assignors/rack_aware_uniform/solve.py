@@ -16,8 +16,6 @@ from quorate.assignors.rack_aware_uniform.flow import Bools, Network
 from quorate.assignors.rack_aware_uniform.kinds import Kinds, numbered
 from quorate.assignors.topology import Ints, runs
 
-__all__ = ["Flow", "Problem"]
-
 
 @dataclass(frozen=True, slots=True)
 class Flow:

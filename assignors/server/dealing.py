@@ -12,8 +12,6 @@ import numpy as np
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints
 
-__all__ = ["deal"]
-
 
 def deal(
     wanting: Ints, needs: Ints, row: Ints, left: Ints, holders: Ints, held: Ints, members: int

@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from quorate.assignors.topology import Ints
 
-__all__ = ["Filler", "fillers", "lowest_first", "takers_in_order"]
-
 
 def lowest_first(subscribers: Ints, loads: Ints) -> Ints:
     """Return the subscribers (ascending) sorted by load."""

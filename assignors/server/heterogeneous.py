@@ -26,8 +26,6 @@ from quorate.assignors.subscribers import SubscriberSets, subscriber_sets
 from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints, runs, stable_order
 
-__all__ = ["assign_heterogeneous"]
-
 Bools = npt.NDArray[np.bool_]
 
 MOST_ROUNDS = 16

@@ -21,8 +21,6 @@ from quorate.assignors.target import TargetAssignment, target_of_changed, target
 from quorate.assignors.topology import Ints
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["assign_homogeneous"]
-
 Bools = npt.NDArray[np.bool_]
 
 FEW = 1000

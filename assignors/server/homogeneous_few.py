@@ -14,8 +14,6 @@ from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["LEFT_OVER", "STABLE_SINCE", "FewMembers", "Read", "assign_few"]
-
 STABLE_SINCE = KafkaVersion(4, 0, 1)
 """KAFKA-18688: members keep their extra partition."""
 

@@ -10,8 +10,6 @@ from quorate.assignors.java_order import UInts, copied_set, copied_set_capacity
 from quorate.assignors.model import AssignorError
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["id_hashes", "need_ids", "set_subscription_order", "subscribed_few", "subscribed_in_order", "subscribed_set"]
-
 _MANY = 256
 
 

@@ -26,8 +26,6 @@ from quorate.assignors.server.old_targets import (
 )
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["Step", "lay_out", "replayed"]
-
 
 def lay_out(
     topology: Topology,

@@ -15,17 +15,6 @@ from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.assignors.server.ids import id_hashes
 from quorate.assignors.topology import Ints, Topology, grouped, runs
 
-__all__ = [
-    "OldTargets",
-    "Segments",
-    "deleted_topics",
-    "in_numbers",
-    "iterated_target",
-    "old_targets",
-    "read_target",
-    "topic_map",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Segments:

@@ -19,8 +19,6 @@ from quorate.assignors.target import TargetAssignment, target_of_all
 from quorate.assignors.topology import Ints, Topology, grouped, stable_order
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["ServerRangeAssignor"]
-
 
 class ServerRangeAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.RangeAssignor`, with its results.

@@ -19,8 +19,6 @@ from quorate.assignors.target import Record, TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints
 from quorate.codecs import Uuid
 
-__all__ = ["deep_copy", "held_target", "share_target"]
-
 Bools = npt.NDArray[np.bool_]
 
 

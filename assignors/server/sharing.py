@@ -26,8 +26,6 @@ from quorate.assignors.java_order import JavaHashSet, UInts
 from quorate.assignors.server.dealing import deal
 from quorate.assignors.topology import Ints
 
-__all__ = ["Held", "Pool", "share_out"]
-
 Bools = npt.NDArray[np.bool_]
 
 

@@ -21,8 +21,6 @@ from quorate.assignors.target import Record, TargetAssignment, target_of_changed
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["SimpleAssignor", "assignable_partitions"]
-
 
 class SimpleAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.SimpleAssignor`, with its results.

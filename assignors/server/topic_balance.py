@@ -14,8 +14,6 @@ import numpy as np
 from quorate.assignors.server.filling import lowest_first
 from quorate.assignors.topology import Ints
 
-__all__ = ["PartitionMove", "balancing_moves"]
-
 
 class PartitionMove(NamedTuple):
     """A partition (by its position in the topic) that moves from one member to another."""

@@ -14,8 +14,6 @@ from quorate.assignors.server.homogeneous import assign_homogeneous
 from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["UniformAssignor"]
-
 
 class UniformAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.UniformAssignor`, with its results.

@@ -29,8 +29,6 @@ from quorate.assignors.subscribers import topics_by_name
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["CooperativeStickyAssignor", "StickyAssignor"]
-
 OLDEST = KafkaVersion(3, 0)
 """Earlier releases assign equal subscriptions by another algorithm."""
 

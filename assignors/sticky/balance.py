@@ -22,8 +22,6 @@ from quorate.assignors.sticky.ownership import NO_MEMBER, Bools
 from quorate.assignors.sticky.plan import Plan
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["MANY", "Balance"]
-
 MANY = 1000
 """Maximum number of passes.
 

@@ -18,8 +18,6 @@ from quorate.assignors.sticky.ownership import Bools, Ownership
 from quorate.assignors.sticky.racks import RackView
 from quorate.assignors.topology import Ints
 
-__all__ = ["Dealt", "assign_equal"]
-
 
 @dataclass(frozen=True, slots=True)
 class Dealt:

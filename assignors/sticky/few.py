@@ -10,8 +10,6 @@ from quorate.assignors.java_order import string_places
 from quorate.assignors.model import Assignment
 from quorate.codecs.sticky_user_data import decode_sticky_user_data
 
-__all__ = ["assign_few", "owned_in_user_data"]
-
 
 def owned_in_user_data(group: GroupSpec) -> list[list[int]]:
     """Return the partitions that the members of `sticky` claim, and that exist.

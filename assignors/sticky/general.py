@@ -16,8 +16,6 @@ from quorate.assignors.sticky.plan import Plan, plan_of
 from quorate.assignors.sticky.racks import RackView
 from quorate.assignors.topology import Ints
 
-__all__ = ["assign_different"]
-
 
 def assign_different(
     group: GroupSpec, owned: Ownership, stale_owner: Ints | None, racks: RackView, topics: Ints

@@ -14,8 +14,6 @@ import numpy as np
 
 from quorate.assignors.topology import Ints
 
-__all__ = ["Least", "Loads"]
-
 
 class Loads:
     """Counts of members, given the subscription and rack (-1 for none) of each.

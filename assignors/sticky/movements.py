@@ -3,8 +3,6 @@
 from quorate.assignors import java_order
 from quorate.assignors.topology import Ints
 
-__all__ = ["Movements"]
-
 
 class Movements:
     """Moves of the partitions of one topic, from their first to their current owner.

@@ -21,17 +21,6 @@ from quorate.assignors.sticky.user_data_batch import MIN_BATCH, decode_user_data
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 
-__all__ = [
-    "NO_MEMBER",
-    "Bools",
-    "Claims",
-    "Ownership",
-    "cooperative_claims",
-    "resolve",
-    "stale_owners",
-    "sticky_claims",
-]
-
 Bools = npt.NDArray[np.bool_]
 
 NO_MEMBER = -1

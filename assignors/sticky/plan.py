@@ -11,8 +11,6 @@ import numpy as np
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.topology import Ints
 
-__all__ = ["Plan", "plan_of"]
-
 
 @dataclass(frozen=True)
 class Plan:

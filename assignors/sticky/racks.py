@@ -8,8 +8,6 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.ownership import Bools
 from quorate.assignors.topology import Ints
 
-__all__ = ["RackView", "rack_view"]
-
 
 @dataclass(frozen=True, slots=True)
 class RackView:

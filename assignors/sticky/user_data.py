@@ -11,8 +11,6 @@ from quorate.codecs.messages.protocol import (
 )
 from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data, encode_sticky_user_data
 
-__all__ = ["cooperative_user_data", "sticky_user_data"]
-
 
 def sticky_user_data(owned: Sequence[tuple[str, int]], generation: int) -> bytes:
     """Encode owned partitions by topic, in Kafka's hash map order, and the generation."""

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from quorate.assignors.topology import Ints, Topology
 
-__all__ = ["MIN_BATCH", "DecodedUserData", "decode_user_data"]
-
 MIN_BATCH = 32
 """Groups of up to this many members are decoded faster one by one."""
 

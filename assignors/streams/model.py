@@ -6,15 +6,6 @@ from typing import Self
 
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = [
-    "MemberTasks",
-    "StreamsAssignmentConfigs",
-    "StreamsMemberSpec",
-    "StreamsSubtopology",
-    "TaskOffsets",
-    "Tasks",
-]
-
 Tasks = Mapping[str, Set[int]]
 """Subtopology id → partitions. A task is a partition of a subtopology."""
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Iterable
 
-__all__ = ["JavaPriorityQueue"]
-
 
 class JavaPriorityQueue:
     """A queue of elements by priority, least first.

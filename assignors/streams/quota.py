@@ -1,7 +1,5 @@
 """The number of tasks up to which a member keeps or gets back its own."""
 
-__all__ = ["Quota"]
-
 
 class Quota:
     """`per_member`: tasks left, divided by the members left, rounded up.

@@ -28,8 +28,6 @@ from quorate.assignors.streams.model import (
 from quorate.assignors.streams.priority_queue import JavaPriorityQueue
 from quorate.assignors.streams.quota import Quota
 
-__all__ = ["StickyTaskAssignor"]
-
 Task = int
 """A task as a number: its partition times the number of subtopologies, plus that of its own.
 

@@ -15,8 +15,6 @@ from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs.errors import InputError
 from quorate.codecs.printable import listed
 
-__all__ = ["common_topics", "matching_members", "with_member", "with_partitions", "with_racks", "without_members"]
-
 
 def matching_members(situation: GroupSituation, text: str) -> list[str]:
     """Return the members that match an id, an instance id, a pattern, or a unique id prefix.

@@ -18,8 +18,6 @@ from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 
-__all__ = ["described", "read_description", "read_topology"]
-
 MOST_BYTES = 64 << 20
 """Maximum size of a file."""
 

@@ -9,8 +9,6 @@ from typing import Any, NoReturn
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["ParsedValue"]
-
 
 class ParsedValue:
     """A value of a parsed file, and the path to it, such as `members.worker-1.owned.orders[2]`."""

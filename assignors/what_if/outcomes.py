@@ -15,8 +15,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["CURRENT", "Choice", "Outcome", "Side", "outcome_now", "outcomes", "usual_choices"]
-
 Side: TypeAlias = Literal["client", "server"]
 
 CURRENT = "current"

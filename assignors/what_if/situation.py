@@ -7,8 +7,6 @@ from typing import Literal, TypeAlias
 
 from quorate.assignors import Assignment, Member, TopicPartition, Topology
 
-__all__ = ["GroupSituation", "Owned", "Protocol"]
-
 Protocol = Literal["classic", "consumer"]
 """The group protocol.
 

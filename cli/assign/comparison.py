@@ -11,8 +11,6 @@ from quorate.assignors.what_if import Outcome, described
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs.printable import counted
 
-__all__ = ["Comparison", "as_plain", "percent"]
-
 
 def percent(share: float | None) -> str:
     """Format a share as whole percent; only exactly 1 gives 100% and only exactly 0 gives 0%.

@@ -17,8 +17,6 @@ from quorate.cli.assign.comparison import Comparison, percent
 from quorate.cli.output import html_page
 from quorate.codecs.printable import printable
 
-__all__ = ["page"]
-
 MAX_CHIPS = 1_000
 """Number of partitions up to which each is listed by name."""
 

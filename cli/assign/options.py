@@ -36,8 +36,6 @@ from quorate.codecs.errors import InputError
 from quorate.codecs.printable import listed
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["WhatIf", "choices"]
-
 MAX_ADDED_PARTITIONS = 1_000_000
 """Highest number of partitions to add at once."""
 

@@ -11,8 +11,6 @@ from quorate.codecs.log.partitions import LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS
 from quorate.coordinator.history.situations import Known, SituationReplay
 
-__all__ = ["read_capture"]
-
 
 def read_capture(path: str, group_id: str, until: str | None, topology: str | None) -> GroupSituation:
     """Return the group as of the end of the log, or of the time `until`.

@@ -15,8 +15,6 @@ from quorate.cli.assign.comparison import Comparison
 from quorate.cli.decode.table import cells_of, cut_end, cut_middle
 from quorate.codecs.printable import brief_id, printable
 
-__all__ = ["reason_lines", "table_lines"]
-
 _GAP = "  "
 _BETWEEN = " │ "
 _NAME_AT_MOST = 32

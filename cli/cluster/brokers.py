@@ -23,8 +23,6 @@ from quorate.cli.errors import note
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab
 
-__all__ = ["COMMANDS"]
-
 Check = Callable[["Lab", Sequence[int]], Sequence[int]]
 
 brokers_argument = click.argument("brokers", nargs=-1, required=True, type=int, metavar="BROKER...")

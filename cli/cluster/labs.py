@@ -15,22 +15,6 @@ from quorate.cli.errors import UserError, note
 if TYPE_CHECKING:
     from quorate.cli.cluster.options import Lab
 
-__all__ = [
-    "attached",
-    "check_exist",
-    "check_majority",
-    "check_paused",
-    "check_running",
-    "check_stopped",
-    "docker_labs",
-    "has_docker",
-    "majority_note",
-    "no_such_lab",
-    "run_action",
-    "show_progress",
-    "user_errors",
-]
-
 STOP_TIMEOUT_MS = 30_000
 """Time for a broker to shut down."""
 

@@ -13,18 +13,6 @@ if TYPE_CHECKING:
 
     Lab = KafkaCluster | EmbeddedLab
 
-__all__ = [
-    "NO_RACK",
-    "broker_properties",
-    "check_brokers",
-    "name_option",
-    "option_for",
-    "properties_option",
-    "read_properties",
-    "read_racks",
-    "version_option",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 NO_RACK = "-"

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from quorate.cluster.interface import BrokerInfo
     from quorate.integration.survey import Survey
 
-__all__ = ["list_json", "list_lines", "next_lines", "status_json", "status_lines"]
-
 LONG = 60
 """Commands of this many characters are shown without a remark."""
 

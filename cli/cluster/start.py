@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from quorate.integration.containers import KafkaCluster
     from quorate.integration.embedded_lab import EmbeddedLab
 
-__all__ = ["LabOptions", "differences", "start", "start_embedded"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabOptions:

@@ -11,8 +11,6 @@ from quorate.codecs.json_lines import RecordEntry, group_of
 from quorate.codecs.json_records import close_types
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["Predicate", "is_problem", "predicate"]
-
 Predicate: TypeAlias = Callable[[RecordEntry], bool]
 """Returns whether to show a record. Damaged batches (`LogProblem`) are always shown, as they may
 have held any record.

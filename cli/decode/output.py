@@ -19,8 +19,6 @@ from quorate.codecs.log.model import LogProblem
 from quorate.codecs.message import Message
 from quorate.codecs.records import CoordinatorRecord
 
-__all__ = ["Counts", "Format", "Writer", "show_summary"]
-
 Format: TypeAlias = Literal["table", "jsonl", "kafka"]
 
 BUFFERED_LINES = 512

@@ -20,8 +20,6 @@ from quorate.codecs.printable import printable, time_text
 from quorate.codecs.record_text import METADATA, RecordText
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["Row", "TableLines"]
-
 SAMPLE = 200
 """Number of rows that determine the widths of columns."""
 

@@ -13,8 +13,6 @@ from quorate.cli.output import html_page
 if TYPE_CHECKING:
     from quorate.integration.play import Play
 
-__all__ = ["page"]
-
 WIDTH = 1000
 LEFT = 90
 ROW = 26

@@ -24,8 +24,6 @@ from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.printable import hash_text
 from quorate.codecs.records import CoordinatorRecord
 
-__all__ = ["DATA", "command_name", "comparison", "decode", "packaged"]
-
 DATA = Path(__file__).parent / "data"
 
 PRINTED_BY_KAFKA = (0, 1, 2, *range(10, 16))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from quorate.integration.play import Chapter, Play, Snapshot
 
-__all__ = ["chapter_lines", "live_output", "table_lines"]
-
 
 def table_lines(snapshot: "Snapshot") -> list[str]:
     """Return a row for each member: the partitions that it owns, and the racks it reads from."""

@@ -15,8 +15,6 @@ from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, che
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["read_files"]
-
 
 def read_files(
     paths: Sequence[str],

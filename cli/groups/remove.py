@@ -15,8 +15,6 @@ from quorate.coordinator.state import GroupKind
 from quorate.integration.group_members import DEFAULT_REASON, LONGEST_REASON, Named, Removal, failure, remove_members
 from quorate.integration.live_groups import LiveGroups
 
-__all__ = ["COLUMNS", "OPTIONAL", "removed_rows"]
-
 Row = dict[str, Any]
 
 COLUMNS = "group group_instance_id consumer_id host client_id partitions result"

@@ -6,8 +6,6 @@ from typing import Any
 from quorate.cli.output import table_lines
 from quorate.codecs.printable import cut, hash_text, printable, spans, time_text
 
-__all__ = ["offset_columns", "table"]
-
 _HEADINGS = {
     "assignment": "CURRENT-ASSIGNMENT",
     "available": "#AVAILABLE",

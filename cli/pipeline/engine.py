@@ -15,8 +15,6 @@ from quorate.cli.errors import UserError, note
 if TYPE_CHECKING:
     from quorate.pipeline.local import LocalRows
 
-__all__ = ["ENGINE", "LOCAL_BYTES", "check_tables", "errors_in_one_line", "local_rows"]
-
 LOCAL_BYTES = 2 << 30
 """Size of logs up to which `auto` chooses this process, whose memory holds a partition's rows."""
 

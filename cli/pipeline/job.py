@@ -9,8 +9,6 @@ from quorate.cli.connection import check_one_source
 from quorate.cli.errors import UserError, note
 from quorate.cli.pipeline.engine import check_tables, errors_in_one_line, local_rows
 
-__all__ = ["Job", "run_job"]
-
 
 class Job:
     """The engine, the input rows, and the options of all commands.

@@ -14,8 +14,6 @@ from quorate.codecs.printable import brief_id, cut, hash_text, printable, time_t
 if TYPE_CHECKING:
     from pyarrow import Table
 
-__all__ = ["show", "write_text"]
-
 MAX_CELL_LENGTH = 60
 """Longest cell on the terminal, in characters; JSON has the whole text."""
 

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["broker_config", "is_this_broker", "topic_config", "topic_config_results", "unknown_resource_type"]
-
 _TOPIC, _DYNAMIC_BROKER, _DYNAMIC_DEFAULT_BROKER, _STATIC_BROKER, _DEFAULT = 1, 2, 3, 4, 5
 _CLIENT_METRICS, _GROUP = 7, 8
 """Sources of configs, as in Kafka's DescribeConfigsResponse.ConfigSource."""

@@ -36,21 +36,6 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = [
-    "about_groups",
-    "about_one_group",
-    "alter_share_group_offsets",
-    "heartbeat_with_topics",
-    "lacks_feature",
-    "lacks_protocol",
-    "list_groups",
-    "share_group_heartbeat",
-    "share_member_id_is_too_long",
-    "sync_group",
-    "update_topology_description",
-]
-
-
 _SYNC_HAS_PROTOCOL = 5
 _MAX_SHARE_MEMBER_ID = 36
 """Characters: the length of a UUID. A broker checks it before its coordinator (KIP-932)."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["record_at"]
-
 _LATEST, _EARLIEST, _GREATEST, _EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
 _READ_COMMITTED = 1
 _FEW = 1_000

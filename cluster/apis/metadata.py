@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["request_error"]
-
 _BY_TOPIC_ID = 12
 
 

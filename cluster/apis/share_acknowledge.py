@@ -21,8 +21,6 @@ from quorate.coordinator.results import Pending
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["Outcomes", "acknowledge_all", "check_member", "current_leaders", "readable_topics"]
-
 Outcomes = dict[SessionPartition, ShareOutcome]
 """Partition → result of its acknowledgements."""
 

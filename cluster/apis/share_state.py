@@ -13,8 +13,6 @@ from quorate.codecs.message import Message
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["share_state"]
-
 
 def share_state(broker: "Broker", request: Message, context: Context) -> Work[Message]:
     """Hand each partition of a request to its share coordinator."""

@@ -25,8 +25,6 @@ from quorate.coordinator.streams.statuses import StreamsStatus
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
 
-__all__ = ["named_topics", "streams_group_heartbeat", "topology_problem"]
-
 _MOST_SHOWN = 3
 _TIMEOUT_MS = 30_000
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
     from quorate.cluster.shared import SharedCluster
 
-__all__ = ["has_plugin"]
-
 _KAFKAS_OWN = frozenset({"org.apache.kafka.common.metrics.JmxReporter"})
 _FORGIVEN = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 """After these errors a client may request its subscription again at once."""

@@ -18,8 +18,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
-__all__ = ["Call", "HandlerResult"]
-
 T = TypeVar("T")
 HandlerResult = Message | Pending[Any] | Work[Any] | None
 """What a handler returns (`quorate.cluster.apis`)."""

@@ -11,17 +11,6 @@ from quorate.codecs.api.broker.describe_transactions import TransactionState
 from quorate.codecs.api.broker.find_coordinator import Coordinator
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = [
-    "add_offsets_to_txn",
-    "add_partitions_to_txn",
-    "describe_cluster",
-    "describe_transactions",
-    "end_txn",
-    "find_coordinator",
-    "init_producer_id",
-    "list_transactions",
-]
-
 
 def describe_cluster(call: Call) -> HandlerResult:
     """Allow all clients. Authorized operations are those of the client."""

@@ -31,25 +31,6 @@ from quorate.codecs.api.error_responses import error_element
 from quorate.codecs.api.offset_delete import OffsetDeleteResponseTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchResponseTopic, OffsetFetchResponseTopics
 
-__all__ = [
-    "alter_share_group_offsets",
-    "consumer_group_describe",
-    "delete_groups",
-    "delete_share_group_offsets",
-    "describe_groups",
-    "describe_share_group_offsets",
-    "group_heartbeat",
-    "list_groups",
-    "offset_commit",
-    "offset_delete",
-    "offset_fetch",
-    "share_group_describe",
-    "streams_group_describe",
-    "streams_group_heartbeat",
-    "sync_group",
-    "txn_offset_commit",
-]
-
 _MEMBER = group_permission(Operation.READ)
 
 

@@ -9,8 +9,6 @@ from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["Rule", "checked_by_handler", "cluster_permission", "group_permission", "no_permission"]
-
 Rule = Callable[[Call], HandlerResult]
 
 

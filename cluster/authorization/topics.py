@@ -23,19 +23,6 @@ from quorate.codecs.api.broker.metadata import MetadataRequestTopic, MetadataRes
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.log import AppendError
 
-__all__ = [
-    "create_partitions",
-    "create_topics",
-    "delete_records",
-    "delete_topics",
-    "describe_configs",
-    "describe_producers",
-    "list_offsets",
-    "metadata",
-    "offset_for_leader_epoch",
-    "produce",
-]
-
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _PRODUCE_BY_ID = 13
 

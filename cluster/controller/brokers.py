@@ -16,8 +16,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.message import Message
 from quorate.codecs.metadata_records import UnregisterBrokerRecord
 
-__all__ = ["BrokerControl"]
-
 
 class BrokerControl:
     """Registers, fences and unregisters brokers.

@@ -18,8 +18,6 @@ from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 
-__all__ = ["Controller", "MetadataWriteError"]
-
 T = TypeVar("T")
 
 _TRIES = 3

@@ -14,8 +14,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.errors import ApiError
 
-__all__ = ["PartitionControl"]
-
 
 class PartitionControl:
     """Adds partitions to existing topics, and changes their replicas and leaders."""

@@ -30,20 +30,6 @@ from quorate.codecs.metadata_records import (
     UserScramCredentialRecord,
 )
 
-__all__ = [
-    "acl_record",
-    "config_records",
-    "credential_record",
-    "election_record",
-    "feature_records",
-    "fence_record",
-    "partition_record",
-    "quota_records",
-    "registration_record",
-    "snapshot",
-    "topic_records",
-]
-
 _PLAINTEXT = 0
 
 

@@ -31,13 +31,6 @@ from quorate.codecs.metadata_records import (
 )
 from quorate.coordinator.image import MetadataImage, TopicImage
 
-__all__ = [
-    "SAME_LEADER",
-    "BrokerRegistration",
-    "ClusterState",
-    "Delta",
-]
-
 SAME_LEADER = -2
 """Leader of a `PartitionChangeRecord` that does not change the leader."""
 

@@ -17,8 +17,6 @@ from quorate.codecs.metadata_records import RemoveTopicRecord
 from quorate.codecs.printable import brief
 from quorate.coordinator.errors import ApiError
 
-__all__ = ["TopicControl"]
-
 _PARTITIONS_AT_ONCE = 200
 """New partitions that are prepared in one turn."""
 

@@ -23,8 +23,6 @@ from quorate.cluster.share.store import DELIVERED_TOO_OFTEN, REJECTED, ShareErro
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.results import Pending
 
-__all__ = ["ACCEPT", "GAP", "REJECT", "RELEASE", "RENEW", "Acknowledgement", "acknowledge", "release_acquired"]
-
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 """Types of acknowledgements. A gap is an offset without a record."""
 

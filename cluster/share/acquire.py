@@ -19,8 +19,6 @@ from quorate.cluster.share.in_flight import (
 from quorate.cluster.share.partition import SharePartition, SharePartitionStatus
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["BATCH_OPTIMIZED", "RECORD_LIMIT", "Acquired", "Acquisition", "acquire", "throttle_limit"]
-
 BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 """Acquire modes."""
 

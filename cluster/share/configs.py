@@ -7,8 +7,6 @@ from typing import Final
 from quorate.cluster.services import Services
 from quorate.cluster.share.store import ShareConfigs
 
-__all__ = ["ShareGroupConfigs", "duration_ms"]
-
 _NUMBERS: Final = ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks")
 _DURATION: Final = pattern(r"(?i)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 

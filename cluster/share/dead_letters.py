@@ -17,8 +17,6 @@ from quorate.codecs.errors import QuorateError
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 
-__all__ = ["DeadLetterQueues"]
-
 _SUPPORTED_SINCE = 2
 _MOST_OVERHEAD = 60
 """Bytes of a record, at most, in addition to its key, its value and the texts of its headers."""

@@ -7,8 +7,6 @@ from quorate.codecs.batches.control import ABORT, control_record
 from quorate.codecs.batches.v2 import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL, read_record
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["FetchedBatch", "FetchedRecords"]
-
 
 class FetchedBatch(NamedTuple):
     """A batch. `position`, `size`: in the fetched bytes. `aborts`: it is an abort marker."""

@@ -12,8 +12,6 @@ from types import MappingProxyType
 
 from quorate.cluster.share.locks import AcquisitionLock
 
-__all__ = ["NO_MEMBER", "TERMINAL", "TRANSITIONS", "InFlight", "InFlightBatch", "InFlightState", "RecordState"]
-
 NO_MEMBER = ""
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable
 
 from quorate.cluster.clock import Clock, Handle
 
-__all__ = ["AcquisitionLock"]
-
 
 class AcquisitionLock:
     """An acquisition lock. It calls `on_expired` after `delay_ms`, unless it is cancelled before.

@@ -24,8 +24,6 @@ from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 from quorate.coordinator.share_state.persister import Persister
 
-__all__ = ["LedSharePartition", "SharePartitions"]
-
 _FENCING = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -45,8 +45,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 
-__all__ = ["GapWindow", "SharePartition", "SharePartitionStatus", "Transition"]
-
 
 class SharePartitionStatus(Enum):
     """Whether the state of the share-partition is loaded."""

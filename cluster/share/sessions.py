@@ -12,8 +12,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["FINAL_EPOCH", "INITIAL_EPOCH", "SessionPartition", "ShareSession", "ShareSessions"]
-
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
 _LAST_EPOCH = 0x7FFFFFFF

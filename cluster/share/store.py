@@ -9,21 +9,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 
-__all__ = [
-    "DELIVERED_TOO_OFTEN",
-    "DONE",
-    "NO_DEAD_LETTERS",
-    "NO_OFFSET",
-    "REJECTED",
-    "DeadLetters",
-    "ShareConfigs",
-    "ShareError",
-    "ShareOutcome",
-    "StateStore",
-    "StoredState",
-    "stored_error",
-]
-
 NO_OFFSET = -1
 
 

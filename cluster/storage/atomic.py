@@ -3,8 +3,6 @@
 import os
 from pathlib import Path
 
-__all__ = ["sync_folder", "write_atomically"]
-
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries to disk (`fsync`). Raises `OSError`."""

@@ -18,8 +18,6 @@ import google_crc32c
 from quorate.cluster.storage.files import BadFileError
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["CHECKSUMS", "Checksums", "SegmentSum", "decode_checksums", "encode_checksums", "end_line"]
-
 CHECKSUMS = "segment-checksums"
 _VERSION = 1
 _CRC_BYTES = 10  # a space, eight digits, a line feed

@@ -17,8 +17,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.compaction import BatchWork, Cleaning
 from quorate.codecs.log.model import LogError
 
-__all__ = ["clean", "is_due"]
-
 
 def _cleanable(log: PartitionLog, now_ms: int) -> list[LogSegment]:
     closed = log.segments[:-1]

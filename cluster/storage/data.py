@@ -39,8 +39,6 @@ from quorate.cluster.storage.strays import strays
 from quorate.codecs import LogError, Uuid
 from quorate.codecs.log.files import partition_of
 
-__all__ = ["DataDirectory", "directory_error"]
-
 _CLEAN = ".kafka_cleanshutdown"
 _START_OFFSETS = "log-start-offset-checkpoint"
 _FLUSHED = "recovery-point-offset-checkpoint"

@@ -15,25 +15,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = [
-    "AbortedTransaction",
-    "BadFileError",
-    "ProducerEntry",
-    "decode_aborted",
-    "decode_checkpoint",
-    "decode_index",
-    "decode_producers",
-    "decode_properties",
-    "decode_time_index",
-    "encode_aborted",
-    "encode_checkpoint",
-    "encode_index",
-    "encode_partition_metadata",
-    "encode_producers",
-    "encode_properties",
-    "encode_time_index",
-]
-
 
 class BadFileError(QuorateError, ValueError):
     """The file has another format or is damaged. It can be rebuilt from the segments."""

@@ -6,8 +6,6 @@ from pathlib import Path
 from quorate.cluster.storage.checksums import Checksums, SegmentSum
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["FolderFindings", "FoundSegment", "Loss", "Place"]
-
 
 @dataclass(frozen=True, slots=True)
 class Loss:

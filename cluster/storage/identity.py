@@ -13,8 +13,6 @@ from quorate.cluster.errors import ClusterError
 from quorate.cluster.storage.files import BadFileError, decode_properties, encode_properties
 from quorate.codecs import Uuid
 
-__all__ = ["META", "boot_id", "cluster_id_of", "identity", "properties_of"]
-
 META = "meta.properties"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

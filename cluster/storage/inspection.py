@@ -26,8 +26,6 @@ from quorate.codecs.batches.reader import check
 from quorate.codecs.batches.v2 import HEADER_BYTES, LOG_OVERHEAD
 from quorate.codecs.log.files import segment_path, segments_in
 
-__all__ = ["inspect"]
-
 _BLOCK_BYTES = 1 << 20
 _MAX_OFFSETS = 1 << 31
 """Offsets in indexes are int32, relative to the segment's base offset."""

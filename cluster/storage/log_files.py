@@ -41,8 +41,6 @@ from quorate.codecs.log.files import segment_path
 if TYPE_CHECKING:
     from quorate.cluster.log import PartitionLog
 
-__all__ = ["EPOCHS", "INDEXES", "METADATA", "LogFiles", "remove_folder", "topic_id_of", "with_suffix"]
-
 EPOCHS = "leader-epoch-checkpoint"
 METADATA = "partition.metadata"
 INDEXES = (".index", ".timeindex", ".txnindex")

@@ -10,8 +10,6 @@ from quorate.cluster.storage.findings import FolderFindings, Loss
 from quorate.cluster.storage.log_files import INDEXES
 from quorate.codecs.log.files import segment_path
 
-__all__ = ["Originals", "refusal", "repair"]
-
 _MAX_LISTED = 10
 
 

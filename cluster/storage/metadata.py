@@ -33,8 +33,6 @@ from quorate.codecs.metadata_records import (
     encode_metadata,
 )
 
-__all__ = ["MetadataBatch", "MetadataLog", "inspect_metadata"]
-
 _TOPIC_ID = Uuid((1).to_bytes(16, "big"))
 """Topic id of KRaft's log in every cluster."""
 _VERSIONS = {

@@ -21,8 +21,6 @@ from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, re
 from quorate.codecs.batches.frames import frames
 from quorate.codecs.batches.v2 import HEADER_BYTES
 
-__all__ = ["load"]
-
 
 def load(files: LogFiles, config: LogConfig, found: FolderFindings, *, now_ms: int) -> PartitionLog:
     """Load the log of a folder that was inspected. Raises `OSError`."""

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from quorate.cluster.log import PartitionLog
 from quorate.cluster.storage.segment import LogSegment
 
-__all__ = ["expire"]
-
 Rule = Callable[[LogSegment, int], bool]
 """Whether a segment, which ends before an offset, can be deleted."""
 

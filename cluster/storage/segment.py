@@ -13,8 +13,6 @@ from quorate.cluster.storage.stores import Store
 from quorate.codecs.batches.v2 import CONTROL, HEADER, HEADER_BYTES, LOG_OVERHEAD, TRANSACTIONAL
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["BatchFacts", "LogSegment", "StoredBatch"]
-
 _WALK_BYTES = 8192
 _LARGEST_BYTES = 0x7FFF_FFFF
 """Positions and relative offsets in indexes are int32."""

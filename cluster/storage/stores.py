@@ -13,8 +13,6 @@ from typing import Protocol
 
 import google_crc32c
 
-__all__ = ["Descriptors", "FileStore", "MemoryStore", "Store"]
-
 
 class Store(Protocol):
     """Bytes that grow at their end."""

@@ -10,8 +10,6 @@ from quorate.cluster.storage.log_files import topic_id_of
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.files import partition_of
 
-__all__ = ["Stray", "strays"]
-
 
 @dataclass(frozen=True, slots=True)
 class Stray:

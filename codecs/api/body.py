@@ -9,8 +9,6 @@ from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.fast_encode import encode_message, span
 from quorate.codecs.message import Message
 
-__all__ = ["decode_api", "encode_api"]
-
 M = TypeVar("M", bound=Message)
 Buffer = bytes | bytearray | memoryview
 

@@ -18,8 +18,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message, MessageSpec, declare, field, tagged
 from quorate.codecs.wire import ArrayType, StructType
 
-__all__ = ["OWN_KEYS", "Api", "request", "response"]
-
 M = TypeVar("M", bound=Message)
 
 

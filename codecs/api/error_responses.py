@@ -12,8 +12,6 @@ from quorate.codecs.api.lookup import api_of
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 
-__all__ = ["error_element", "error_response", "has_error", "with_error"]
-
 _MESSAGE = "error_message"
 _SYNONYMS = (
     frozenset({"name", "topic", "topic_name"}),

@@ -3,8 +3,6 @@
 from quorate.codecs.api.declare import Api
 from quorate.codecs.message import Message
 
-__all__ = ["api_of"]
-
 
 def api_of(which: int | str | type[Message]) -> Api:
     """Return the API with a key or name, or that of a request or response class.

@@ -34,8 +34,6 @@ from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequest
 from quorate.codecs.api.write_share_group_state import WriteShareGroupStateRequest
 from quorate.codecs.message import Message
 
-__all__ = ["APIS", "by_key"]
-
 
 def by_key(requests: Iterable[type[Message]]) -> Mapping[int, Api]:
     """Return API key → API, in the order of the keys."""

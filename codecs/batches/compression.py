@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["DecompressionError", "TooLargeError", "compress", "decompress"]
-
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version, oldest compatible version
 _XERIAL_BLOCK_BYTES = 32 * 1024

@@ -5,8 +5,6 @@ from typing import Final
 
 from quorate.codecs.batches.model import ControlRecord
 
-__all__ = ["ABORT", "COMMIT", "control_record"]
-
 ABORT: Final = 0
 COMMIT: Final = 1
 _NAMES = {

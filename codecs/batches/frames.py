@@ -16,8 +16,6 @@ from quorate.codecs.batches import legacy
 from quorate.codecs.batches.model import BatchProblem, ProblemReason
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES
 
-__all__ = ["MAX_BATCH_BYTES", "Frame", "begins_with_no_batch", "crcs", "frames", "min_batch_bytes", "next_batch"]
-
 Frame = tuple[bytes, int, int, int]
 """A buffer, where the frame begins and ends in it, and where it begins in the file."""
 

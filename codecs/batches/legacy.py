@@ -12,8 +12,6 @@ from quorate.codecs.batches.compression import DecompressionError, compress, dec
 from quorate.codecs.batches.model import COMPRESSIONS, BatchHeader, BatchRecord, TimestampType
 from quorate.codecs.batches.v2 import COMPRESSION_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, BadRecordsError, compression_of
 
-__all__ = ["CRC_START", "MIN_BYTES", "encode", "header_of", "records"]
-
 _MESSAGE = (Struct(">qiIbb"), Struct(">qiIbbq"))
 """Per magic: offset, length of the rest, CRC, magic, attributes; timestamp since 1 (KIP-32)."""
 _INT32 = Struct(">i")

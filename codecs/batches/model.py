@@ -7,16 +7,6 @@ from enum import StrEnum
 
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = [
-    "COMPRESSIONS",
-    "BatchHeader",
-    "BatchProblem",
-    "BatchRecord",
-    "ControlRecord",
-    "ProblemReason",
-    "TimestampType",
-]
-
 COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 """Names of Kafka's compression types; the index is the id in the lowest three attribute bits."""
 

@@ -22,8 +22,6 @@ from quorate.codecs.batches.model import (
 )
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["Batch", "check", "header_at", "payload", "problem_of", "read_batches"]
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:

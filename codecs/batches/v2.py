@@ -10,29 +10,6 @@ from struct import Struct
 from quorate.codecs.batches.model import COMPRESSIONS, BatchHeader, TimestampType
 from quorate.codecs.errors import QuorateError
 
-__all__ = [
-    "COMPRESSION_MASK",
-    "CONTROL",
-    "CRC_START",
-    "DELETE_HORIZON",
-    "HEADER",
-    "HEADER_BYTES",
-    "LAST_COMPRESSION",
-    "LOG_APPEND_TIME",
-    "LOG_OVERHEAD",
-    "TRANSACTIONAL",
-    "BadRecordsError",
-    "RawRecord",
-    "check_count",
-    "check_end",
-    "compression_of",
-    "header_of",
-    "long_sum",
-    "read_record",
-    "records",
-    "skip_record",
-]
-
 HEADER = Struct(">qiibIhiqqqhii")
 """Base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta, base
 timestamp, max timestamp, producer id, producer epoch, base sequence, record count.

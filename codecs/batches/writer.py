@@ -20,14 +20,6 @@ from quorate.codecs.batches.v2 import (
     TRANSACTIONAL,
 )
 
-__all__ = [
-    "assemble_batch",
-    "encode_batch",
-    "encode_like",
-    "encode_marker",
-    "encode_pair",
-]
-
 _MARKER_KEY = Struct(">hh")
 _MARKER_VALUE = Struct(">hi")
 

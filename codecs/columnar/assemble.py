@@ -9,8 +9,6 @@ from quorate.codecs.columnar.column import Column, Fixed, Lists, Slices, Structs
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.wire import readable
 
-__all__ = ["array_of", "from_parts", "numbers_of", "to_arrow"]
-
 
 def _bitmap(valid: Bools | None) -> Any:
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -9,8 +9,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import FieldSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Column", "Fixed", "Lists", "Slices", "Structs", "default_column", "expand", "with_default"]
-
 
 @dataclass(slots=True)
 class Fixed:

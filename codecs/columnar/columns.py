@@ -29,8 +29,6 @@ from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.records import CoordinatorRecord, as_kafka_reads, decode_record
 
-__all__ = ["decode_columns", "decode_slots", "distinct_keys"]
-
 SAMPLE = 1 << 15
 """Number of keys that are checked for repetition."""
 

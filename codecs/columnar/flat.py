@@ -19,8 +19,6 @@ from quorate.codecs.extension import extension
 from quorate.codecs.message import MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 
-__all__ = ["decode_flat", "is_flat"]
-
 TEXT = "sy"
 """Codes of text and bytes."""
 

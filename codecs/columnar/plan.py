@@ -11,8 +11,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import FieldSpec, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["Item", "ListPlan", "ReadPlan", "Sized", "StructPlan", "TagPlan", "Tail", "plan_of"]
-
 UUID_CODE = "V16"
 
 

@@ -10,8 +10,6 @@ from quorate.codecs.columnar.frame import Array, Bools, Frame, Ints, bounds
 from quorate.codecs.columnar.plan import Item, ListPlan, ReadPlan, Sized, StructPlan, TagPlan
 from quorate.codecs.columnar.walk import clamped, nulls, plausible, prefix_code, skip_tags, walk
 
-__all__ = ["read_message"]
-
 
 def read_message(frame: Frame, plan: ReadPlan) -> Structs:
     """Read the columns of the messages at the frame's positions, and advance past them."""

@@ -13,8 +13,6 @@ import numpy as np
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
 from quorate.codecs.columnar.varints import deltas, zigzag
 
-__all__ = ["RecordFacts", "record_facts"]
-
 _ALIKE = 16
 """After this many records of one size, the sizes of the next ones are compared at once."""
 _SINGLES = 64

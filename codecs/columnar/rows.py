@@ -10,8 +10,6 @@ from quorate.codecs.message import Message
 from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import readable
 
-__all__ = ["as_python", "columns_of", "count_unknown_tags", "facts_of", "problem_row"]
-
 
 def columns_of(records: list[CoordinatorRecord], *, dictionary: bool) -> list[pa.Array]:
     """Return records of one type as columns, without `row`."""

@@ -13,8 +13,6 @@ import pyarrow as pa
 from quorate.codecs.message import FieldSpec, MessageSpec, RecordType
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
 
-__all__ = ["PROBLEMS", "PROBLEMS_SCHEMA", "arrow_type", "message_schema", "record_schema"]
-
 PROBLEMS = "problems"
 """The name of the batch of rows that cannot be decoded, or have trailing bytes."""
 

@@ -12,8 +12,6 @@ from quorate.codecs.columnar.plan import plan_of
 from quorate.codecs.columnar.read import read_message
 from quorate.codecs.message import MessageSpec
 
-__all__ = ["NO_INT16", "Slots", "binary_array", "gathered", "int16_at", "read_slots", "values_in"]
-
 
 class Slots:
     """Positions of keys or values in a buffer. `null` marks null ones."""

@@ -13,16 +13,6 @@ from quorate.codecs.columnar.slots import Slots, read_slots, values_in
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import MessageSpec, RecordType
 
-__all__ = [
-    "CHUNK",
-    "CHUNK_BYTES",
-    "SMALLEST_CHUNK",
-    "Decoded",
-    "decode_version",
-    "decode_versions",
-    "joined",
-]
-
 CHUNK = 1 << 16
 """Records decoded at once, so that intermediate arrays stay in the processor's cache."""
 

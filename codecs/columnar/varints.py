@@ -7,8 +7,6 @@ import numpy as np
 
 from quorate.codecs.columnar.frame import Array, Frame, Ints
 
-__all__ = ["deltas", "zigzag"]
-
 
 def zigzag(frame: Frame) -> Ints:
     """Read a zigzag varint (or varlong) at each position, and advance past it.

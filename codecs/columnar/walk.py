@@ -14,8 +14,6 @@ from quorate.codecs.columnar.frame import Bools, Frame, Ints, bounds
 from quorate.codecs.columnar.plan import Item, ListPlan, ReadPlan, Sized, StructPlan
 from quorate.codecs.generate import Inexact, read_uvarint
 
-__all__ = ["clamped", "nulls", "plausible", "prefix_code", "skip_tags", "walk"]
-
 FEW = 12
 """With this many lists left or fewer, walking them one by one in Python is faster than numpy."""
 

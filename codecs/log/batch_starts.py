@@ -16,8 +16,6 @@ from quorate.codecs.columnar.frame import Array, Ints
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.walker import walker
 
-__all__ = ["batch_starts"]
-
 CHAINS = 1024
 """Parts followed at once.
 

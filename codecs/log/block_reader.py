@@ -21,8 +21,6 @@ from quorate.codecs.log.blocks import Batches, computed_crcs, headers_of
 from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.log.transactions import TransactionIndex, Transactions, commits
 
-__all__ = ["BLOCK_BYTES", "blocks_in", "index_block", "transactions_in"]
-
 BLOCK_BYTES: Final = 16 << 20
 
 

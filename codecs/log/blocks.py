@@ -20,8 +20,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.crc import all_intact
 from quorate.codecs.log.walker import Walker, walker
 
-__all__ = ["Batches", "Records", "computed_crcs", "crc_mismatches", "headers_of", "some_records_of"]
-
 
 @dataclass(slots=True)
 class Batches:

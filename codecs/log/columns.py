@@ -34,17 +34,6 @@ from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
 from quorate.codecs.log.model import IsolationLevel, LogError, LogProblem, check_isolation_level, is_damage
 from quorate.codecs.log.transactions import Transactions
 
-__all__ = [
-    "CONTROL_RECORDS",
-    "ColumnBlock",
-    "FoundRecords",
-    "PartitionColumns",
-    "log_schema",
-    "prefetch",
-    "read_columns",
-    "read_tables",
-]
-
 CONTROL_RECORDS = "control"
 """The name of the batch of transaction markers and other control records."""
 

@@ -22,8 +22,6 @@ from quorate.codecs.batches import Batch, BatchHeader, BatchProblem, BatchRecord
 from quorate.codecs.log.model import LogError
 from quorate.codecs.log.transactions import TransactionIndex, Transactions
 
-__all__ = ["BatchWork", "Cleaning", "ClosedSegment"]
-
 T = TypeVar("T")
 
 _MANY_RECORDS = 2_000

@@ -17,8 +17,6 @@ import numpy.typing as npt
 
 from quorate.codecs.columnar.frame import Ints
 
-__all__ = ["all_intact"]
-
 Crcs = npt.NDArray[np.uint32]
 
 POLYNOMIAL = 0x82F63B78  # CRC-32C, Castagnoli, bits reversed

@@ -37,8 +37,6 @@ from quorate.codecs.log.transactions import Transactions, scan
 from quorate.codecs.records import decode_record
 from quorate.codecs.source import open_twin
 
-__all__ = ["PartitionReader", "Selection"]
-
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
 _NO_END: Final = 1 << 63  # ends are exclusive, and a record may have the largest int64 as offset or time

@@ -16,8 +16,6 @@ from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
 
-__all__ = ["PartitionFiles", "Segment", "find_partitions", "partition_of", "segment_path", "segments_in"]
-
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
 # Files of the cleaner and of deletion end with .log.cleaned, .log.swap and .log.deleted.
 _SEGMENT_FILE = re.compile(r"\d{1,20}\.log")

@@ -11,8 +11,6 @@ from quorate.codecs.errors import QuorateError
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
 
-__all__ = ["HARMLESS", "IsolationLevel", "LogEntry", "LogError", "LogProblem", "check_isolation_level", "is_damage"]
-
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
 

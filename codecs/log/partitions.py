@@ -12,8 +12,6 @@ from quorate.codecs.log.files import PartitionFiles, find_partitions
 from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.messages import RECORD_TYPES
 
-__all__ = ["BATCH_OVERHEAD_BYTES", "LogPartitions"]
-
 BATCH_OVERHEAD_BYTES = 70
 """Approximate size of a record in a batch of its own, without key and value."""
 

@@ -19,8 +19,6 @@ from typing import Final
 
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES
 
-__all__ = ["COMMIT_TYPES", "COMMIT_TYPE_IDS", "GROUP_TYPES"]
-
 COMMIT_TYPES: Final = ("OffsetCommit", "LegacyOffsetCommit")
 """Committed offsets; all other types are records of groups."""
 

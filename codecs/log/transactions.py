@@ -29,8 +29,6 @@ from quorate.codecs.batches.v2 import (
 )
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["TransactionIndex", "Transactions", "commits", "scan"]
-
 
 @dataclass(frozen=True, slots=True)
 class Transactions:

@@ -14,8 +14,6 @@ from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.extension import extension
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["FIELDS", "Located", "Walker", "walker"]
-
 FIELDS = 10
 """Header fields of a batch that `headers` returns."""
 

@@ -15,8 +15,6 @@ from quorate.coordinator.results import Pending
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState, topics_of
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
-__all__ = ["LiveGroup", "LiveMember", "Protocols"]
-
 Protocols = Sequence[JoinGroupRequestProtocol]
 """The protocols that a member supports, in order of preference."""
 

@@ -11,8 +11,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["as_live", "check_member", "existing_group", "group_record", "live_group", "new_group"]
-
 
 def live_group(shard: CoordinatorShard, group_id: str, now_ms: int) -> LiveGroup | None:
     """Return the classic group as a live group; `None` if it does not exist."""

@@ -14,8 +14,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["heartbeat", "keep_session"]
-
 
 def heartbeat(shard: CoordinatorShard, request: HeartbeatRequest, context: RequestContext) -> Result[HeartbeatResponse]:
     """Restart the member's session. Raises `ApiError`."""

@@ -15,8 +15,6 @@ from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["MEMBER_ID_REQUIRED_SINCE", "join_failed", "join_group"]
-
 NULL_PROTOCOL_NAME = 7
 """First version in which the protocol name can be null."""
 

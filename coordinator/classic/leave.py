@@ -15,8 +15,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["identities", "leave_failed", "leave_group", "left"]
-
 BATCHED = 3
 """First version with several members per request."""
 

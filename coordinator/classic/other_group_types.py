@@ -17,8 +17,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ConsumerGroup, CoordinatorGroup, StreamsGroup
 
-__all__ = ["handle_on_consumer_group", "is_replaceable", "replace_empty_group"]
-
 
 def handle_on_consumer_group(
     shard: CoordinatorShard, group: CoordinatorGroup, request: Message, context: RequestContext

@@ -5,8 +5,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.classic.group import LiveGroup, LiveMember
 from quorate.coordinator.results import Pending, RequestContext
 
-__all__ = ["PendingJoin"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingJoin:

@@ -16,21 +16,6 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = [
-    "cancel_session",
-    "complete_join_if_all_joined",
-    "expect_heartbeat",
-    "expect_join",
-    "fail_pending",
-    "prepare_rebalance",
-    "rebalance_if_possible",
-    "reset_assignments",
-    "restart_sessions",
-    "set_assignments",
-    "start_sessions",
-    "synced",
-]
-
 OnGroup = Callable[[LiveGroup, int], Result[None]]
 
 

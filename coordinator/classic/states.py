@@ -6,8 +6,6 @@ from types import MappingProxyType
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.state.classic import ClassicState
 
-__all__ = ["TRANSITIONS", "IllegalTransition", "can_rebalance", "check_transition"]
-
 TRANSITIONS: Mapping[ClassicState, frozenset[ClassicState]] = MappingProxyType(
     {
         ClassicState.EMPTY: frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.DEAD}),

@@ -16,8 +16,6 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicState
 
-__all__ = ["rejoin_static"]
-
 SKIP_ASSIGNMENT_SINCE = 9
 """First version in which the leader can skip the assignment (KIP-814)."""
 

@@ -10,8 +10,6 @@ from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["sync_group"]
-
 PROTOCOL_REQUIRED = 5
 """First version in which a member must name its protocol (KIP-559)."""
 

@@ -11,8 +11,6 @@ from typing import Self
 
 from quorate.codecs.lazy_dataclass import dataclass
 
-__all__ = ["NO_COMPUTATION", "TRANSITIONS", "Computation", "Phase"]
-
 
 class Phase(StrEnum):
     """The phase of a computation."""

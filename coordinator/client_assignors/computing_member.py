@@ -16,15 +16,6 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = [
-    "TIMER",
-    "check_computing_member",
-    "clear_computation",
-    "computation_of",
-    "put_computation",
-    "request_computation",
-    "running",
-]
 TIMER = "compute-assignment-{}"
 """Key of the timer of the computing member, by group."""
 

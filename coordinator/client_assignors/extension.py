@@ -32,8 +32,6 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import Addition, ConsumerGroupExtension, CoordinatorShard, Handler
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["ClientAssignors"]
-
 _COMPUTE = written_tags(ComputeAssignment(should_compute_assignment=True))
 
 

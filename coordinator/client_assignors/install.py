@@ -19,8 +19,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 
-__all__ = ["consumer_group_install_assignment"]
-
 
 def consumer_group_install_assignment(
     shard: CoordinatorShard, request: ConsumerGroupInstallAssignmentRequest, context: RequestContext

@@ -20,8 +20,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["consumer_group_prepare_assignment"]
-
 
 def consumer_group_prepare_assignment(
     shard: CoordinatorShard, request: ConsumerGroupPrepareAssignmentRequest, context: RequestContext

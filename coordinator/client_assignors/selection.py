@@ -12,8 +12,6 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataVa
 from quorate.codecs.tags import read_tags
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["Offer", "Selected", "announced_by", "announcement", "selected", "used_by", "with_member"]
-
 Offer = tuple[tuple[str, int, int], ...]
 """Client-side assignors of a member, in order of preference.
 

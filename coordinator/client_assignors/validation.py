@@ -14,8 +14,6 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.state.consumer import ConsumerGroup
 
-__all__ = ["Given", "checked"]
-
 Given = tuple[Mapping[Uuid, tuple[int, ...]], Tags]
 """A member's target: topic id → partitions, without empty topics.
 

@@ -11,20 +11,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
 from quorate.coordinator.state.modern import ModernGroup, ModernMember
 
-__all__ = [
-    "JOIN",
-    "LEAVE",
-    "check_capacity",
-    "check_epoch",
-    "check_not_blank",
-    "check_not_full",
-    "check_request",
-    "check_static_member",
-    "existing_member",
-    "fenced",
-    "invalid",
-]
-
 M = TypeVar("M", bound=ModernMember)
 
 JOIN = 0

@@ -19,8 +19,6 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.target_index import TargetIndex
 
-__all__ = ["few_targets"]
-
 FEW = 2000
 """For so many members and partitions together, or fewer, lists are faster."""
 

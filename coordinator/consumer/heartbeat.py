@@ -30,8 +30,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
 
-__all__ = ["consumer_group_heartbeat"]
-
 
 def consumer_group_heartbeat(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, context: RequestContext

@@ -6,8 +6,6 @@ from quorate.assignors import GroupSpec, TopicPartition
 from quorate.assignors.lags import lags_of
 from quorate.coordinator.shard import CoordinatorShard
 
-__all__ = ["lags_of_group"]
-
 
 def lags_of_group(shard: CoordinatorShard, group_id: str, prepared: GroupSpec) -> dict[TopicPartition, int]:
     """Return the lag of each partition of the subscribed topics, as far as it is known.

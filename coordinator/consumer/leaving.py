@@ -18,8 +18,6 @@ from quorate.coordinator.sessions import Sessions, cancel_timers
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, MemberState
 
-__all__ = ["SESSIONS", "fence", "leave", "removal"]
-
 
 def leave(
     shard: CoordinatorShard, request: ConsumerGroupHeartbeatRequest, now_ms: int

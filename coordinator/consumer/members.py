@@ -15,8 +15,6 @@ from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
 
-__all__ = ["as_written", "find_or_join", "replace_static", "same_names", "static_member", "updated_metadata"]
-
 
 def find_or_join(
     shard: CoordinatorShard,

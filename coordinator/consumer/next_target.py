@@ -12,8 +12,6 @@ from quorate.coordinator.consumer.target import NewTargets, Target, TargetReques
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
 
-__all__ = ["next_target"]
-
 log = logging.getLogger(__name__)
 
 

@@ -14,17 +14,6 @@ from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.state.consumer import Owned
 
-__all__ = [
-    "Order",
-    "Partitions",
-    "as_recorded",
-    "as_target",
-    "copied_set",
-    "equal",
-    "grown_map",
-    "topics_in_order",
-]
-
 Partitions = Mapping[Uuid, Sequence[int]]
 """Topic id → partitions, both in Java's order: a target assignment."""
 

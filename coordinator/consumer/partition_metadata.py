@@ -16,8 +16,6 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["Subscriptions", "changed_record", "converted_topics"]
-
 
 class Subscriptions:
     """Subscriber counts of a group's topics, starting from the log's, in the order of Kafka's map.

@@ -16,8 +16,6 @@ from quorate.codecs.errors import QuorateError
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.wire import readable
 
-__all__ = ["MAX_MEMORY_BYTES", "Pattern", "PatternError", "compiled"]
-
 MAX_MEMORY_BYTES = 1 << 17
 """Limit for a compiled regex: about 5,400 instructions, or some 5,000 characters of topic names.
 

@@ -14,8 +14,6 @@ from quorate.coordinator.consumer.target import INTERVAL, Target, TargetRequest,
 from quorate.coordinator.shard import ConsumerGroupExtension, CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["Progress"]
-
 
 @dataclass(slots=True, kw_only=True)  # not frozen: created per heartbeat, in half the time
 class Progress:

@@ -14,8 +14,6 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.state.consumer import ConsumerMember, MemberState, Owned
 
-__all__ = ["TRANSITIONS", "Situation", "reconcile"]
-
 V = TypeVar("V")
 
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = {

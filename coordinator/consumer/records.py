@@ -25,19 +25,6 @@ from quorate.coordinator.consumer.owned import Partitions, as_recorded
 from quorate.coordinator.records import tombstone, written
 from quorate.coordinator.state.consumer import ConsumerMember, Owned
 
-__all__ = [
-    "current_assignment",
-    "group_epoch",
-    "member_metadata",
-    "member_tombstones",
-    "partition_metadata",
-    "partition_metadata_tombstone",
-    "regex_tombstone",
-    "resolved_regex",
-    "target_assignment",
-    "target_epoch",
-]
-
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
     """Return the record of the group epoch and metadata hash (KIP-1101; 0 before 4.1)."""

@@ -21,16 +21,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = [
-    "MIN_REFRESH_INTERVAL_MS",
-    "RegexChange",
-    "matching_topics",
-    "resolution_records",
-    "set_first_topics_version",
-    "update_regex",
-    "update_topics",
-]
-
 MIN_REFRESH_INTERVAL_MS = 10_000
 """Minimum time between two resolutions of a group's regexes."""
 

@@ -31,8 +31,6 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerMember
 
-__all__ = ["ASSIGNORS", "run_assignor"]
-
 ASSIGNORS: Mapping[str, type[KafkaServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
 """Kafka's server-side assignors by their names in `group.consumer.assignors`."""
 

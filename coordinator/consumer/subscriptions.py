@@ -14,18 +14,6 @@ from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, is
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.state.topic_counts import changed, recounted
 
-__all__ = [
-    "REFRESH_INTERVAL_MS",
-    "Counts",
-    "Refreshed",
-    "add_topics",
-    "hash_of",
-    "is_stale",
-    "refresh",
-    "subscription_type_of",
-    "without_members",
-]
-
 REFRESH_INTERVAL_MS = 2_147_483_647
 """How long a metadata hash is valid unless a subscribed topic changes."""
 

@@ -12,16 +12,6 @@ from quorate.coordinator.consumer.owned import Partitions, as_target
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = [
-    "INTERVAL",
-    "NewTargets",
-    "Target",
-    "TargetRequest",
-    "changes_assignor",
-    "last_target",
-    "preferred_assignor",
-]
-
 INTERVAL = "group_consumer_assignment_interval_ms"
 """The config with the minimum time between two target assignments."""
 

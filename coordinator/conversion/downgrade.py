@@ -21,8 +21,6 @@ from quorate.coordinator.state.classic import ClassicState
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
-__all__ = ["Converted", "Replacement", "converted", "downgrade", "may_replace"]
-
 
 class Replacement(NamedTuple):
     """A static member of the new protocol, and the classic member that replaces it.

@@ -16,16 +16,6 @@ from quorate.coordinator.classic.group import Protocols
 from quorate.coordinator.consumer.owned import Partitions, copied_set, topics_in_order
 from quorate.coordinator.image import MetadataImage
 
-__all__ = [
-    "CustomAssignment",
-    "assignment_for",
-    "classic_metadata",
-    "cut_off",
-    "owned_in",
-    "partitions_in",
-    "read_subscription",
-]
-
 NEWEST = 3
 """The newest version of the consumer protocol."""
 

@@ -27,8 +27,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
-__all__ = ["join"]
-
 
 def join(
     shard: CoordinatorShard, group: ConsumerGroup, request: JoinGroupRequest, context: RequestContext

@@ -26,8 +26,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
-__all__ = ["heartbeat", "leave_group", "sync_group"]
-
 
 def sync_group(
     shard: CoordinatorShard, group: ConsumerGroup, request: SyncGroupRequest, context: RequestContext

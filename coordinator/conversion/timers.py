@@ -7,8 +7,6 @@ from quorate.coordinator.sessions import JOIN_TIMER, SYNC_TIMER
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerMember
 
-__all__ = ["expect_rejoin", "joined", "restart_session", "synced"]
-
 
 def expect_rejoin(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:
     """Fence the member if it does not rejoin within its rebalance timeout.

@@ -29,8 +29,6 @@ from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, ReplayError
 
-__all__ = ["upgrade"]
-
 
 def upgrade(
     shard: CoordinatorShard, group: ClassicGroup, records: list[CoordinatorRecord], now_ms: int

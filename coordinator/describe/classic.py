@@ -10,8 +10,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
-__all__ = ["describe_groups", "described"]
-
 
 def describe_groups(
     shard: CoordinatorShard, request: DescribeGroupsRequest, context: RequestContext

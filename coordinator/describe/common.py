@@ -9,8 +9,6 @@ from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.groups import CoordinatorGroup
 
-__all__ = ["describe_each", "in_map_order"]
-
 G = TypeVar("G", bound=CoordinatorGroup)
 D = TypeVar("D")
 

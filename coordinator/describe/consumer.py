@@ -14,8 +14,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
 
-__all__ = ["consumer_group_describe", "described"]
-
 
 def consumer_group_describe(
     shard: CoordinatorShard, request: ConsumerGroupDescribeRequest, context: RequestContext

@@ -5,8 +5,6 @@ from quorate.codecs.api.list_groups import ListedGroup
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 
-__all__ = ["list_groups"]
-
 
 def list_groups(
     shard: CoordinatorShard, request: ListGroupsRequest, context: RequestContext

@@ -9,8 +9,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["described", "share_group_describe"]
-
 ASSIGNOR = "simple"
 """The only assignor of share groups."""
 

@@ -18,8 +18,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.streams import MemberTaskOffsets, StreamsGroup, StreamsMember
 from quorate.coordinator.streams.topology import described_stored_topology, described_topology
 
-__all__ = ["described", "streams_group_describe"]
-
 
 def streams_group_describe(
     shard: CoordinatorShard, request: StreamsGroupDescribeRequest, context: RequestContext

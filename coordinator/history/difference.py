@@ -13,8 +13,6 @@ from quorate.coordinator.history.views import GroupView, MemberView, view
 from quorate.coordinator.state import CoordinatorState, GroupKind
 from quorate.coordinator.state.consumer import LEAVE_STATIC
 
-__all__ = ["Written", "diff", "diff_views"]
-
 
 def diff(before: CoordinatorState, after: CoordinatorState) -> dict[str, tuple[Fact, ...]]:
     """Return group id → facts, for the groups that differ.

@@ -31,8 +31,6 @@ from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.history.views import GroupView, Since, view
 from quorate.coordinator.state import CoordinatorState
 
-__all__ = ["Event", "History", "Moment", "events", "state_at"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

@@ -9,31 +9,6 @@ from quorate.codecs.printable import hash_text
 from quorate.coordinator.history.labels import Labels, Partition
 from quorate.coordinator.state import GroupKind
 
-__all__ = [
-    "Cause",
-    "EpochBumped",
-    "EpochReason",
-    "Fact",
-    "GenerationBegan",
-    "GroupConverted",
-    "GroupCreated",
-    "GroupDeleted",
-    "HashChanged",
-    "MemberAway",
-    "MemberChanged",
-    "MemberJoined",
-    "MemberLeft",
-    "MemberProgressed",
-    "MemberReplaced",
-    "Move",
-    "OffsetsCommitted",
-    "OffsetsDeleted",
-    "RegexResolved",
-    "TargetChanged",
-    "TopicRecordChanged",
-    "TransactionEnded",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact(ABC):

@@ -19,8 +19,6 @@ from quorate.coordinator.history.upgrade import Finding, findings, share_groups_
 from quorate.coordinator.history.views import MemberView
 from quorate.coordinator.state import GroupKind
 
-__all__ = ["event_rows", "finding_rows", "group_rows", "listed_rows", "member_rows", "offset_rows"]
-
 Row = dict[str, Any]
 
 

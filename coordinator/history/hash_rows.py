@@ -10,8 +10,6 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash
 from quorate.coordinator.state import ConsumerGroup, ShareGroup, StreamsGroup
 
-__all__ = ["group_hash_rows", "topic_hash_rows"]
-
 Row = dict[str, Any]
 
 

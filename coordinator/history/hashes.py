@@ -16,8 +16,6 @@ from quorate.codecs.printable import counted
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.metadata_hash import HashAlgorithm, group_hash, topic_hash
 
-__all__ = ["ChangeKind", "HashChange", "HashExplanation", "explain", "hashes_of", "image_of", "topic_differences"]
-
 MOST_PARTITIONS = 3_000_000
 """The default limit of partitions to hash in search of an explanation: some seconds."""
 

@@ -7,8 +7,6 @@ from quorate.codecs import Uuid
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.printable import spans
 
-__all__ = ["Labels", "Partition"]
-
 Partition = tuple[Uuid | str, int]
 """A topic, by its id or its name as the record has it, and the partition's number."""
 

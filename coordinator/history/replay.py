@@ -26,8 +26,6 @@ from quorate.coordinator.history.views import GroupView, view
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
 
-__all__ = ["GroupsReplay", "ReplayedGroup", "ReplayedGroups", "ReplayedShare", "check_places", "copied", "once"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayedGroup:

@@ -30,8 +30,6 @@ from quorate.coordinator.history.share_facts import (
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.coordinator.share_state.shard import ShareCoordinatorShard
 
-__all__ = ["ARCHIVED", "ShareHistory"]
-
 ARCHIVED = frozenset({3, 4})
 """Delivery states of records that are never delivered again, and were not acknowledged.
 

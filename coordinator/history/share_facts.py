@@ -4,8 +4,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.history.facts import Fact
 from quorate.coordinator.history.labels import Labels, Partition
 
-__all__ = ["RecordsArchived", "ShareStateDeleted", "ShareStateInitialized", "ShareStateReset", "StartOffsetMoved"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareStateInitialized(Fact):

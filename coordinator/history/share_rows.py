@@ -13,8 +13,6 @@ from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.history.replay import ReplayedGroup, ReplayedGroups, ReplayedShare
 from quorate.coordinator.history.share_events import ARCHIVED
 
-__all__ = ["share_rows", "share_summary", "share_text"]
-
 Row = dict[str, Any]
 
 _NAMES = {0: "available", 1: "acquired", 2: "acknowledged", 3: "archiving", 4: "archived"}

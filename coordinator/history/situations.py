@@ -21,8 +21,6 @@ from quorate.codecs.printable import listed, time_text
 from quorate.codecs.records import as_kafka_reads
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, ShareGroup, StreamsGroup
 
-__all__ = ["Known", "SituationReplay"]
-
 UNIFORM = "uniform"
 """The first of `group.consumer.assignors`, the default assignor."""
 

@@ -7,8 +7,6 @@ from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.history.replay import ReplayedGroups
 from quorate.coordinator.history.views import GroupView
 
-__all__ = ["task_rows"]
-
 Row = dict[str, Any]
 
 _ROLES = {"active": "", "standby": "standby of ", "warm-up": "warm-up of "}

@@ -28,8 +28,6 @@ from quorate.coordinator.state import (
 )
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
-__all__ = ["Finding", "FindingKind", "expected_hash", "findings", "share_groups_left"]
-
 
 class FindingKind(StrEnum):
     """The kind of a finding.

@@ -28,8 +28,6 @@ from quorate.coordinator.state import (
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.coordinator.state.modern import ModernGroup
 
-__all__ = ["GroupView", "MemberView", "Since", "SubtopologyView", "view"]
-
 _STATES = {
     MemberState.STABLE: "stable",
     MemberState.UNREVOKED_PARTITIONS: "revoking",

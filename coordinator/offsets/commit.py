@@ -35,15 +35,6 @@ from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 
-__all__ = [
-    "PreparedCommit",
-    "commit_failed",
-    "commit_offsets",
-    "commit_offsets_of_transaction",
-    "prepare_commit",
-    "transaction_commit_failed",
-]
-
 T = TypeVar("T")
 
 BY_TOPIC_ID = 10

@@ -20,8 +20,6 @@ from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGr
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 from quorate.coordinator.state.offsets import Topics
 
-__all__ = ["delete_offsets", "forget_topics", "is_subscribed", "offset_tombstones"]
-
 
 def delete_offsets(
     shard: CoordinatorShard, request: OffsetDeleteRequest, context: RequestContext

@@ -10,8 +10,6 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import ClassicGroup, ClassicState, CommittedOffset, CoordinatorGroup, ShareGroup
 
-__all__ = ["expire"]
-
 MINUTE_MS = 60_000
 
 

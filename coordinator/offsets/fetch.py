@@ -21,8 +21,6 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state import CommittedOffset, ShareGroup
 
-__all__ = ["fetch_offsets"]
-
 SEVERAL_GROUPS = 8
 
 

@@ -27,8 +27,6 @@ from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGr
 from quorate.coordinator.streams.records import group_tombstones as streams_group_tombstones
 from quorate.coordinator.streams.timers import cancel_initial_delay
 
-__all__ = ["delete_groups", "deleted_group", "group_tombstones", "nothing_deleted"]
-
 
 def delete_groups(
     shard: CoordinatorShard, request: DeleteGroupsRequest, context: RequestContext

@@ -20,8 +20,6 @@ from quorate.coordinator.state import (
 from quorate.coordinator.streams.checks import check_has_epoch
 from quorate.coordinator.streams.reconcile import hash_order
 
-__all__ = ["TRANSACTION_MEMBER_EPOCHS", "OlderEpoch", "check_commit", "check_fetch"]
-
 TRANSACTION_MEMBER_EPOCHS = 6
 """First version of TxnOffsetCommit with STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND (KIP-1319)."""
 

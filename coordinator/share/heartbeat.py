@@ -27,8 +27,6 @@ from quorate.coordinator.share.target import (
 )
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["share_group_heartbeat"]
-
 
 def share_group_heartbeat(
     shard: CoordinatorShard, request: ShareGroupHeartbeatRequest, context: RequestContext

@@ -27,17 +27,6 @@ from quorate.coordinator.share.partitions import (
 )
 from quorate.coordinator.state.share import ShareGroup
 
-__all__ = [
-    "forget_topics",
-    "initialize",
-    "initialized",
-    "initializing_record",
-    "losing_state",
-    "state_request",
-    "state_written",
-    "uninitialized",
-]
-
 TIMER = "initialize-share-group-state-{}"
 
 

@@ -9,8 +9,6 @@ from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.share import records as write
 from quorate.coordinator.state.share import ShareGroup, ShareMember
 
-__all__ = ["SESSIONS", "leave", "restart_sessions"]
-
 
 def leave(shard: CoordinatorShard, request: ShareGroupHeartbeatRequest) -> Result[ShareGroupHeartbeatResponse]:
     """Remove a member. Raises `ApiError`: GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID."""

@@ -48,12 +48,6 @@ from quorate.coordinator.share.initialisation import initialized, initializing_r
 from quorate.coordinator.share.partitions import deleting_topics, in_map, named, read
 from quorate.coordinator.state.share import ShareGroup
 
-__all__ = [
-    "alter_offsets",
-    "delete_offsets",
-    "describe_offsets",
-]
-
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TEXT = "This server does not host this topic-partition."
 _REFUSED_TEXT = "The server experienced an unexpected error when processing the request."

@@ -11,8 +11,6 @@ from quorate.codecs.messages.share_group import ShareGroupStatePartitionMetadata
 from quorate.coordinator.consumer.owned import copied_set, topics_in_order
 from quorate.coordinator.image import MetadataImage
 
-__all__ = ["NamedPartitions", "combined", "copy_without", "deleting_topics", "in_map", "named", "read"]
-
 NamedPartitions = Mapping[Uuid, tuple[str, Sequence[int]]]
 """Topic id → the topic's name and partitions, both in Java's order."""
 

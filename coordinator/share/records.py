@@ -23,17 +23,6 @@ from quorate.coordinator.consumer.owned import Partitions, as_recorded
 from quorate.coordinator.records import tombstone, written
 from quorate.coordinator.state.share import ShareMember
 
-__all__ = [
-    "current_assignment",
-    "group_epoch",
-    "group_tombstones",
-    "member_metadata",
-    "member_tombstones",
-    "state_partitions",
-    "target_assignment",
-    "target_epoch",
-]
-
 
 def member_metadata(group_id: str, member_id: str, metadata: ShareGroupMemberMetadataValue) -> CoordinatorRecord:
     """Return the record of a member's metadata."""

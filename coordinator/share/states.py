@@ -10,8 +10,6 @@ from types import MappingProxyType
 from quorate.coordinator.state.consumer import MemberState
 from quorate.coordinator.state.share import ShareMember
 
-__all__ = ["TRANSITIONS", "advanced_to"]
-
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = MappingProxyType(
     {
         MemberState.STABLE: frozenset({MemberState.STABLE}),

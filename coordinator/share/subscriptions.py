@@ -18,8 +18,6 @@ from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.share import ShareGroup
 from quorate.coordinator.state.topic_counts import recounted
 
-__all__ = ["in_map_order", "subscribers", "subscription_type_of", "updated_metadata"]
-
 _LARGE = 256
 """Maps with fewer buckets are simulated step by step."""
 

@@ -19,8 +19,6 @@ from quorate.coordinator.state.share import ShareGroup, ShareMember
 if TYPE_CHECKING:
     from quorate.assignors.group import GroupSpec
 
-__all__ = ["ShareTargetRequest", "assignable", "filter_subscribed", "next_target", "waits_for_target"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareTargetRequest:

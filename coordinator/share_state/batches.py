@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.errors import ApiError, ErrorCode
 
-__all__ = ["combined"]
-
 _Priority = tuple[int, int]
 """Delivery count and delivery state."""
 

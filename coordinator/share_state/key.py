@@ -6,8 +6,6 @@ from typing import Final, NamedTuple, Self
 from quorate.assignors.java_order import java_hash
 from quorate.codecs import Uuid
 
-__all__ = ["SharePartitionKey", "hash_of"]
-
 _PARTITION: Final = re.compile(r"[+-]?\d{1,10}", re.ASCII)
 _MASK: Final = (1 << 32) - 1
 

@@ -17,8 +17,6 @@ from quorate.codecs.api import (
 from quorate.coordinator.results import Pending
 from quorate.coordinator.share_state.requests import OPERATIONS
 
-__all__ = ["NoPersister"]
-
 
 class NoPersister:
     """A `Persister` whose requests succeed at once, and change nothing (`NoOpStatePersister`)."""

@@ -16,8 +16,6 @@ from quorate.codecs.api import (
 )
 from quorate.coordinator.results import Pending
 
-__all__ = ["Persister"]
-
 
 class Persister(Protocol):
     """Kafka's `Persister`: the state of a group's partitions, wherever their coordinators are.

@@ -12,8 +12,6 @@ from quorate.codecs.messages.share_state import (
 from quorate.coordinator.share_state.batches import combined
 from quorate.coordinator.share_state.key import SharePartitionKey
 
-__all__ = ["merged", "only_update", "snapshot", "tombstone", "update"]
-
 
 def snapshot(key: SharePartitionKey, value: ShareSnapshotValue) -> CoordinatorRecord:
     """Return the record of a whole state."""

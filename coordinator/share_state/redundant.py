@@ -8,8 +8,6 @@ from collections import OrderedDict
 
 from quorate.coordinator.share_state.key import SharePartitionKey
 
-__all__ = ["RedundantOffsets"]
-
 
 class RedundantOffsets:
     """Offsets of the last snapshots. They only grow, so the first entry is the oldest."""

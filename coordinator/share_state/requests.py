@@ -25,8 +25,6 @@ from quorate.coordinator.results import Result
 from quorate.coordinator.share_state.key import SharePartitionKey
 from quorate.coordinator.share_state.shard import ShareCoordinatorShard
 
-__all__ = ["OPERATIONS", "PartResult", "ShareStateOperation", "named", "parts", "persistable", "response"]
-
 PartResult = tuple[SharePartitionKey, Any]
 """A share-partition, and the result in a response's `partitions`."""
 

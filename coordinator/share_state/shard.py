@@ -41,8 +41,6 @@ from quorate.coordinator.share_state.key import SharePartitionKey, hash_of
 from quorate.coordinator.share_state.redundant import RedundantOffsets
 from quorate.coordinator.timers import Timers
 
-__all__ = ["ShareCoordinatorConfig", "ShareCoordinatorShard"]
-
 _MESSAGES: Final = {
     ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on the broker.",
     ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",

@@ -16,8 +16,6 @@ from quorate.codecs.messages.classic_group import GroupMetadataValue, MemberMeta
 from quorate.codecs.messages.protocol import ConsumerProtocolSubscription
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, CoordinatorGroup, GroupKind
 
-__all__ = ["ClassicGroup", "ClassicMember", "ClassicState", "topics_of"]
-
 
 class ClassicState(StrEnum):
     """States of a classic group, by Kafka's names."""

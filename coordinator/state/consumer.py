@@ -22,16 +22,6 @@ from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.target_index import TargetIndex
 from quorate.coordinator.state.topic_counts import Recount, recount
 
-__all__ = [
-    "LEAVE_STATIC",
-    "ConsumerGroup",
-    "ConsumerMember",
-    "MemberState",
-    "Owned",
-    "is_homogeneous",
-    "owned_of",
-]
-
 LEAVE_STATIC = -2
 """The member epoch of a static member that left temporarily (KIP-345)."""
 

@@ -30,8 +30,6 @@ from quorate.coordinator.state.share import ShareGroup
 from quorate.coordinator.state.streams import StreamsGroup, WrittenStreams
 from quorate.coordinator.state.topic_index import TopicIndex
 
-__all__ = ["CoordinatorState"]
-
 G = TypeVar("G", bound=CoordinatorGroup)
 
 _stored = tuple.__new__  # half the time of calling the class

@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from quorate.codecs.errors import QuorateError
 
-__all__ = ["CONSUMER_PROTOCOL", "CoordinatorGroup", "GroupKind", "ReplayError"]
-
 CONSUMER_PROTOCOL = "consumer"
 """The protocol type of consumers, classic or not."""
 

@@ -10,8 +10,6 @@ from quorate.assignors.java_order import TimelineMap
 from quorate.coordinator.state.groups import CoordinatorGroup
 from quorate.coordinator.state.topic_index import TopicIndex
 
-__all__ = ["LEFT", "ModernGroup", "ModernMember"]
-
 LEFT = -1
 """The epoch of a member that left, of which only the metadata record remains.
 

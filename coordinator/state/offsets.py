@@ -7,8 +7,6 @@ from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
 from quorate.codecs.messages.offsets import LegacyOffsetCommitValue, OffsetCommitValue
 
-__all__ = ["CommittedOffset", "Offsets"]
-
 V = TypeVar("V")
 
 

@@ -12,8 +12,6 @@ from quorate.coordinator.state.groups import GroupKind
 from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.topic_counts import counted_down, recounted
 
-__all__ = ["ShareGroup", "ShareMember"]
-
 _NEW = ShareGroupMemberMetadataValue(rack_id=None, client_id="", client_host="", subscribed_topic_names=())
 
 

@@ -22,8 +22,6 @@ from quorate.coordinator.state.streams_tasks import AssignedTasks, StoredTasks
 if TYPE_CHECKING:
     from quorate.coordinator.streams.topology import ConfiguredTopology
 
-__all__ = ["NO_STATE", "MemberTaskOffsets", "Refined", "StreamsGroup", "StreamsMember", "TaskState"]
-
 
 class TaskState(IntEnum):
     """The state of a member in records.

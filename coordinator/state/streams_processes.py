@@ -8,8 +8,6 @@ from collections.abc import Set
 
 from quorate.coordinator.state.streams_tasks import AssignedTasks
 
-__all__ = ["TaskProcesses"]
-
 _Task = tuple[str, int]
 
 _NONE: frozenset[str] = frozenset()

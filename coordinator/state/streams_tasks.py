@@ -11,8 +11,6 @@ from quorate.codecs.messages.streams_group import (
     TaskIds,
 )
 
-__all__ = ["ActiveTasks", "AssignedTasks", "StoredTasks", "TargetTasks", "Tasks"]
-
 Tasks = Mapping[str, frozenset[int]]
 """Subtopology id → partitions."""
 

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
 
-__all__ = ["TargetIndex"]
-
 _Target = Iterable[TopicPartition]
 
 

@@ -6,8 +6,6 @@ from typing import Generic, NamedTuple, TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 
-__all__ = ["Down", "Recount", "changed", "counted_down", "recount", "recounted"]
-
 C = TypeVar("C")
 
 

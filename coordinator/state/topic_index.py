@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterable
 
 from quorate.coordinator.state.topic_counts import recounted
 
-__all__ = ["TopicIndex"]
-
 _NONE: frozenset[str] = frozenset()
 
 

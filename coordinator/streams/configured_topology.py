@@ -17,15 +17,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.streams_group import InternalTopic, StreamsGroupTopologyValue
 from quorate.coordinator.streams.topology_errors import TopicConfigurationError
 
-__all__ = [
-    "ConfiguredInternalTopic",
-    "ConfiguredSubtopology",
-    "ConfiguredTopology",
-    "describe",
-    "described_stored_topology",
-    "described_topology",
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredInternalTopic:

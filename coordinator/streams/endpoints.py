@@ -10,8 +10,6 @@ from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.streams.configured_topology import ConfiguredTopology
 from quorate.coordinator.streams.topology_errors import InternalTopologyError
 
-__all__ = ["endpoint_to_partitions"]
-
 
 def endpoint_to_partitions(
     endpoint: Endpoint,

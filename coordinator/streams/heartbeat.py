@@ -52,8 +52,6 @@ from quorate.coordinator.streams.topology import (
     topology_value,
 )
 
-__all__ = ["streams_group_heartbeat"]
-
 
 def streams_group_heartbeat(
     shard: CoordinatorShard, request: StreamsGroupHeartbeatRequest, context: RequestContext

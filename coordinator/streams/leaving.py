@@ -14,8 +14,6 @@ from quorate.coordinator.state.streams_tasks import AssignedTasks
 from quorate.coordinator.streams import records as write
 from quorate.coordinator.streams.checks import check_static_member
 
-__all__ = ["SESSIONS", "leave"]
-
 
 def leave(shard: CoordinatorShard, request: StreamsGroupHeartbeatRequest) -> Result[StreamsGroupHeartbeatResponse]:
     """Remove a member (epoch -1), or keep a static member that leaves temporarily (epoch -2).

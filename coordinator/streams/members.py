@@ -14,8 +14,6 @@ from quorate.coordinator.state.streams_tasks import AssignedTasks, TargetTasks
 from quorate.coordinator.streams import records as write
 from quorate.coordinator.streams.checks import JOIN, LEAVE_STATIC, check_epoch, check_has_epoch, check_static_member
 
-__all__ = ["METADATA", "changes_assignment", "find_or_join", "updated_metadata"]
-
 METADATA = stored.StreamsGroupMemberMetadataValue(
     instance_id=None,
     rack_id=None,

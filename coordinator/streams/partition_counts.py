@@ -17,8 +17,6 @@ from quorate.coordinator.streams.topology_errors import (
     TopicConfigurationError,
 )
 
-__all__ = ["PartitionCounts", "copartition_groups", "decide_partition_counts"]
-
 
 class PartitionCounts:
     """Counts of existing topics, and decided ones of topics that may be missing."""

@@ -16,8 +16,6 @@ from quorate.coordinator.state.streams_processes import TaskProcesses
 from quorate.coordinator.state.streams_tasks import AssignedTasks, TargetTasks, Tasks
 from quorate.coordinator.streams.records import current_value
 
-__all__ = ["TRANSITIONS", "hash_order", "reconcile"]
-
 TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = MappingProxyType(
     {state: frozenset({TaskState.STABLE, TaskState.UNREVOKED_TASKS, TaskState.UNRELEASED_TASKS}) for state in TaskState}
 )

@@ -25,18 +25,6 @@ from quorate.coordinator.records import tombstone, written
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
 from quorate.coordinator.state.streams_tasks import ActiveTasks, AssignedTasks, TargetTasks, Tasks
 
-__all__ = [
-    "current_assignment",
-    "current_value",
-    "group_epoch",
-    "group_tombstones",
-    "member_metadata",
-    "member_tombstones",
-    "target_assignment",
-    "target_epoch",
-    "topology",
-]
-
 
 def member_metadata(group_id: str, member_id: str, metadata: StreamsGroupMemberMetadataValue) -> CoordinatorRecord:
     """Return the record of a member's metadata."""

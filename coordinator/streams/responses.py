@@ -14,8 +14,6 @@ from quorate.coordinator.streams.reconcile import hash_order
 from quorate.coordinator.streams.statuses import StreamsStatus
 from quorate.coordinator.streams.topology import ConfiguredTopology, InternalTopologyError
 
-__all__ = ["endpoint_information", "missing_tags", "shutdown", "stale_topology", "status", "topic_problem"]
-
 
 def task_ids(tasks: Mapping[str, Iterable[int]]) -> tuple[TaskIds, ...]:
     """Return tasks in the order of Kafka's map."""

@@ -2,8 +2,6 @@
 
 from enum import IntEnum
 
-__all__ = ["StreamsStatus"]
-
 
 class StreamsStatus(IntEnum):
     """Why tasks are missing, or what members must do."""

@@ -18,8 +18,6 @@ from quorate.coordinator.streams.reconcile import hash_order
 from quorate.coordinator.streams.timers import INITIAL_DELAY_TIMER
 from quorate.coordinator.streams.topology import ConfiguredTopology, describe
 
-__all__ = ["StreamsTarget", "StreamsTargetRequest", "assignment_configs", "next_target", "tasks_of_target"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsTargetRequest:

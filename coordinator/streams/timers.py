@@ -2,8 +2,6 @@
 
 from quorate.coordinator.shard import CoordinatorShard
 
-__all__ = ["INITIAL_DELAY_TIMER", "cancel_initial_delay"]
-
 INITIAL_DELAY_TIMER = "initial-rebalance-timeout-%s"
 """Key of a group's timer for its first target assignment."""
 

@@ -12,8 +12,6 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 
-__all__ = ["update_topology_description"]
-
 
 def update_topology_description(
     shard: CoordinatorShard, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext

@@ -5,8 +5,6 @@ from typing import Self
 from quorate.codecs.errors import QuorateError
 from quorate.coordinator.streams.statuses import StreamsStatus
 
-__all__ = ["InternalTopologyError", "InvalidTopologyError", "TopicConfigurationError"]
-
 
 class TopicConfigurationError(QuorateError):
     """Topics are missing or have wrong partition counts. The group waits, with a status."""

@@ -12,9 +12,6 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import TRANSACTION_STATE
 from quorate.codecs.messages.transaction import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-__all__ = ["COMPLETION_OF", "STATUS_NAMES", "Status", "Transaction", "record_of", "tombstone_of", "transaction_of"]
-
-
 _MIN_ARRAY_SIZE = 50
 """Fewer partitions are inserted one by one, which is faster than arrays."""
 

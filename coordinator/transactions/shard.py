@@ -35,8 +35,6 @@ from quorate.coordinator.transactions.records import (
     transaction_of,
 )
 
-__all__ = ["TransactionHost", "TransactionShard"]
-
 RETRY_MS = 100
 """Delay before a failed write is retried."""
 

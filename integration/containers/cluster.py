@@ -21,8 +21,6 @@ from quorate.integration.containers.ports import free_ports
 from quorate.integration.containers.readiness import ObservedCluster
 from quorate.integration.containers.security import Credentials
 
-__all__ = ["KafkaCluster"]
-
 
 class KafkaCluster(ObservedCluster):
     """Apache Kafka (KRaft) in containers: a broker per rack, or `brokers` round-robin in `racks`.

@@ -19,8 +19,6 @@ from quorate.cluster.errors import ClusterError
 if TYPE_CHECKING:
     from docker import DockerClient
 
-__all__ = ["LAB", "LABEL", "Session", "engine", "engine_errors", "remove_labelled"]
-
 _TAKEN = re.compile(r":(\d+)(?: failed: port is already allocated|: bind: address already in use)")
 _ERRNO = re.compile(r"\[Errno -?\d+\] ([^\"')]+)")
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from quorate.cluster.errors import ClusterError
 from quorate.integration.containers.engine import engine
 
-__all__ = ["DEFAULT_VERSION", "IMAGE_VARIABLE", "name_image", "resolve_image"]
-
 DEFAULT_VERSION = "4.3.1"
 
 IMAGE_VARIABLE = "QUORATE_KAFKA_IMAGE"

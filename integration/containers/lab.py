@@ -15,8 +15,6 @@ from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.security import Credentials
 from quorate.integration.embedded_lab import check_lab_name
 
-__all__ = ["check_name", "find_lab", "lab_labels", "lab_names", "lab_ports", "remove_lab"]
-
 _PLAN = "io.quorate.plan"
 _CREDENTIALS = "io.quorate.credentials"
 _UNREADABLE = (TypeError, LookupError, ValueError)

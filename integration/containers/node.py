@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
     from testcontainers.core.network import Network
 
-__all__ = ["Node"]
-
 _VERSION = "io.quorate.version"
 _RACK = "io.quorate.rack"
 """Labels of a container: the version and the rack of its start."""

@@ -13,8 +13,6 @@ from typing import Self
 from quorate.cluster.interface import TEST_PROPERTIES, racks_of_brokers
 from quorate.integration.plan import ClusterPlan
 
-__all__ = ["CLIENT_PORT", "DATA", "ContainersPlan"]
-
 CLIENT_PORT = 9092
 """Port in a broker's container for clients on this host."""
 

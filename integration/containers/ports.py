@@ -7,8 +7,6 @@ from contextlib import suppress
 
 from quorate.cluster.errors import ClusterError
 
-__all__ = ["accepts", "free_ports"]
-
 _OPEN_S = 0.2
 
 

@@ -14,8 +14,6 @@ from quorate.integration.containers.node import Node
 from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.ports import accepts
 
-__all__ = ["ObservedCluster"]
-
 
 class ObservedCluster(Cluster, ABC):
     """A cluster in containers: its brokers, and waiting until they are ready."""

@@ -9,8 +9,6 @@ from quorate.cluster.errors import ClusterError
 from quorate.cluster.temporary_folder import TemporaryFolder
 from quorate.integration.containers.engine import Session, engine
 
-__all__ = ["Credentials"]
-
 _KEYSTORE = "/tmp/keystore.p12"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 # keytool is part of the Java in every Kafka image. The certificate is self-signed, and valid for

@@ -23,8 +23,6 @@ from quorate.integration.verify.tables import (
     sorted_denied,
 )
 
-__all__ = ["Canonical", "differences", "error_codes", "parts"]
-
 _LEFT_OUT = NOT_COMPARED | PLACEMENT
 _SETS = SETS | SETS_ONCE | {"JoinGroupResponse.members", "ConsumerGroupDescribeResponseGroup.members"}
 _OF_THE_WHOLE_CLUSTER = frozenset({"ListGroupsResponse.groups", "ListTransactionsResponse.transaction_states"})

@@ -6,8 +6,6 @@ from typing import Any
 
 from quorate.integration.verify.session import CheckSession
 
-__all__ = ["Check", "check", "checks_in"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:

@@ -7,8 +7,6 @@ from typing import Any
 from quorate.cluster.errors import ClusterError
 from quorate.codecs.batches import BatchRecord, encode_batch
 
-__all__ = ["batch_of", "message_of"]
-
 
 def message_of(cls: Any, fields: Mapping[str, Any]) -> Any:
     """Return a message from its fields by name; structs in it are mappings.

@@ -22,8 +22,6 @@ from quorate.integration.verify.recorder import record
 from quorate.integration.verify.session import CheckSession, CheckStep
 from quorate.integration.verify.target import VerifyTarget
 
-__all__ = ["random_check", "recorded_on_embedded"]
-
 STEPS = 40
 
 

@@ -9,8 +9,6 @@ from quorate.integration.verify.recordings import Recording
 from quorate.integration.verify.session import CheckSession, CheckStep
 from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 
-__all__ = ["Run", "record"]
-
 
 @dataclass(frozen=True, slots=True)
 class Run:

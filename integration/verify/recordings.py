@@ -13,8 +13,6 @@ from importlib.resources import files
 from quorate.codecs.releases import KafkaVersion
 from quorate.integration.verify.session import CheckStep
 
-__all__ = ["Recording", "lines_of", "recorded_releases", "recordings_of"]
-
 Recording = Mapping[str, Sequence[CheckStep]]
 """The steps of each check. A check without steps cannot run on the release."""
 

@@ -7,8 +7,6 @@ from xml.etree import ElementTree
 
 from quorate.integration.verify.runner import CheckOutcome, VerifyReport
 
-__all__ = ["JUnitCase", "junit_xml", "report_json", "report_junit"]
-
 
 def report_json(report: VerifyReport) -> dict[str, Any]:
     """Return the report as plain values: the release, counts, and a row for each check."""

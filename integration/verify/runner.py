@@ -17,8 +17,6 @@ from quorate.integration.verify.recordings import recorded_releases, recordings_
 from quorate.integration.verify.session import CheckStep
 from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 
-__all__ = ["CheckOutcome", "CheckResult", "VerifyReport", "selected", "verify"]
-
 
 class CheckOutcome(StrEnum):
     """The result of a check."""

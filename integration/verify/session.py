@@ -21,8 +21,6 @@ from quorate.integration.verify.messages import batch_of, message_of
 from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 from quorate.integration.verify.wire import RawConnection
 
-__all__ = ["CheckSession", "CheckStep", "DiffersError"]
-
 _PATIENCE_S = 20
 """How long transient errors and late metadata may last."""
 _TRANSIENT = frozenset(

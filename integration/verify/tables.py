@@ -8,17 +8,6 @@ from typing import Any, TypeVar
 
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = [
-    "IDS",
-    "NOT_COMPARED",
-    "NOT_COMPARED_OF",
-    "PLACEMENT",
-    "SETS",
-    "SETS_OF_DENIED",
-    "SETS_ONCE",
-    "sorted_denied",
-]
-
 T = TypeVar("T")
 
 IDS = {

@@ -27,8 +27,6 @@ from quorate.codecs.message import Message
 from quorate.integration.verify.messages import message_of
 from quorate.integration.verify.wire import RawConnection
 
-__all__ = ["Address", "NotSupportedError", "VerifyTarget"]
-
 Address = tuple[str, int]
 
 _PATIENCE_S = 30

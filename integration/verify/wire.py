@@ -14,8 +14,6 @@ from quorate.codecs.api import api_of, decode_api, encode_api
 from quorate.codecs.api.broker import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorate.codecs.message import Message
 
-__all__ = ["HEADER", "RawConnection"]
-
 HEADER = Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
 

@@ -21,8 +21,6 @@ from quorate.codecs.message import Message
 from quorate.codecs.releases import NAMES
 from quorate.simulation.trace import summary
 
-__all__ = ["OWN_CLIENT_ID", "ClientLink", "Exchange", "WireLog", "errors_in"]
-
 OWN_CLIENT_ID = "quorate-verify-client"
 """The client id of what the judge itself sends; the log leaves it out."""
 

@@ -12,8 +12,6 @@ from quorate.integration.verify.messages import batch_of
 from quorate.integration.verify.wire import RawConnection
 from quorate.integration.verify_client.exchanges import OWN_CLIENT_ID
 
-__all__ = ["Feeder"]
-
 _EVERY_S = 0.1
 _VERSION = 9
 _FIRST = 10

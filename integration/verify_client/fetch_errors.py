@@ -14,8 +14,6 @@ from quorate.codecs.api.broker.fetch import FetchableTopicResponse, PartitionDat
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 
-__all__ = ["FetchError"]
-
 
 @dataclass(frozen=True, slots=True)
 class FetchError:

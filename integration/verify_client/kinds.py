@@ -5,8 +5,6 @@ from enum import StrEnum
 
 from quorate.integration.verify_client.exchanges import Exchange
 
-__all__ = ["ClientKind", "kinds_in"]
-
 
 class ClientKind(StrEnum):
     """A client can be several of these: a member of a group is a consumer, too."""

@@ -11,8 +11,6 @@ from typing import IO
 
 from quorate.cluster.errors import ClusterError
 
-__all__ = ["Program", "filled"]
-
 _QUOTED_LINES = 12
 
 

@@ -5,8 +5,6 @@ from typing import Any
 from quorate.integration.verify.report import JUnitCase, junit_xml
 from quorate.integration.verify_client.runner import ClientReport, RuleOutcome
 
-__all__ = ["client_report_json", "client_report_junit"]
-
 
 def client_report_json(report: ClientReport) -> dict[str, Any]:
     """Return the report as plain values: the client, scenarios, counts, and a row for each rule."""

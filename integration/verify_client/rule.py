@@ -11,17 +11,6 @@ from typing import Any
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.integration.verify_client.exchanges import ClientLink, Exchange
 
-__all__ = [
-    "ABANDONED",
-    "RETRIABLE",
-    "ClientRule",
-    "Evidence",
-    "Findings",
-    "ProgramRun",
-    "client_rule",
-    "rules_in",
-]
-
 RETRIABLE = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

@@ -12,8 +12,6 @@ from quorate.integration.verify_client.rules import RULES
 from quorate.integration.verify_client.scenarios import SCENARIOS, ClientScenario, applicable
 from quorate.integration.verify_client.stage import ClientLimits, Stage
 
-__all__ = ["ClientReport", "RuleOutcome", "RuleResult", "verify_client"]
-
 _FIRST = "plain"
 _SHOWN = 3
 """How many scenarios a report shows for a rule, with the first problem of each."""

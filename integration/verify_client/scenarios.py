@@ -12,8 +12,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.integration.verify_client.kinds import ClientKind
 from quorate.integration.verify_client.stage import Stage
 
-__all__ = ["SCENARIOS", "ClientScenario"]
-
 _HEARTBEATS = ("ConsumerGroupHeartbeat", "Heartbeat")
 _GROUP = (*_HEARTBEATS, "OffsetCommit")
 _CALLBACK_MS = 2_500

@@ -30,8 +30,6 @@ from quorate.integration.verify_client.kinds import ClientKind, kinds_in
 from quorate.integration.verify_client.program import Program
 from quorate.integration.verify_client.rule import Evidence, ProgramRun
 
-__all__ = ["ClientLimits", "Stage"]
-
 TOPIC = "quorate-verify"
 GROUP = "quorate-verify"
 PARTITIONS = 4

@@ -18,8 +18,6 @@ from quorate.pipeline.options import FORMAT, PUSH_DOWN, Options, parse_options
 from quorate.pipeline.push_down import What
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["AtSource", "loaded", "of_groups"]
-
 
 @dataclass(frozen=True, slots=True)
 class AtSource:

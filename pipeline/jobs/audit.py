@@ -16,8 +16,6 @@ from quorate.pipeline.jobs.moments import LOG, AsOf
 from quorate.pipeline.jobs.packed import packed
 from quorate.pipeline.jobs.records import entries, rows_in_order
 
-__all__ = ["upgrade_audit"]
-
 
 def upgrade_audit(
     df: DataFrame,

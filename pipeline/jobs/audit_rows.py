@@ -16,8 +16,6 @@ from quorate.coordinator.history.upgrade import findings
 from quorate.coordinator.state import GroupKind
 from quorate.pipeline.schema import BOOL, INT, LONG, TEXT, TIME
 
-__all__ = ["AUDIT", "rows_of_group"]
-
 AUDIT: pa.Schema = pa.schema(
     {
         "log_topic": TEXT,

@@ -15,18 +15,6 @@ from quorate.pipeline.jobs.record_columns import key_fields, present_in
 from quorate.pipeline.options import FORMAT
 from quorate.pipeline.schema import CONTROL, OptionError, column_of
 
-__all__ = [
-    "is_control",
-    "key_columns",
-    "known_offset",
-    "known_timestamp",
-    "membership",
-    "present_types",
-    "record_time",
-    "until",
-    "with_same_log",
-]
-
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 

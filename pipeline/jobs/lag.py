@@ -19,8 +19,6 @@ from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS, MAX_TIMES, OWNED
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import LATEST_MS, column_of
 
-__all__ = ["commits", "lag", "snapshots"]
-
 
 def lag(
     df: DataFrame, end_offsets: DataFrame, *, as_of: AsOf | None = None, isolation_level: str | None = None

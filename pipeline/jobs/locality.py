@@ -19,8 +19,6 @@ from quorate.pipeline.jobs.locality_rows import INPUT, LOCALITY, RATES, SUMMARY,
 from quorate.pipeline.jobs.moments import AsOf
 from quorate.pipeline.jobs.state import GroupState, group_state
 
-__all__ = ["Locality", "locality"]
-
 
 @dataclass(frozen=True)
 class Locality:

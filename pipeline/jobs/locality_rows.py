@@ -27,8 +27,6 @@ from quorate.coordinator.state import GroupKind
 from quorate.pipeline.schema import BOOL, DOUBLE, INT, TEXT, OptionError
 from quorate.pipeline.workers import settle
 
-__all__ = ["CURRENT", "INPUT", "LOCALITY", "PAIR", "RATES", "SUMMARY", "LocalityJob", "Throughput", "rates_of"]
-
 CURRENT = "current"
 """Name of the group's current assignment."""
 

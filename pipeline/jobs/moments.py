@@ -7,8 +7,6 @@ from typing import Any
 from quorate.pipeline.push_down import Log, PushDown, What
 from quorate.pipeline.schema import OptionError
 
-__all__ = ["LOG", "NO_ORDER", "NO_TIME", "AsOf", "last_offsets", "milliseconds", "moment_of", "push_down_of"]
-
 LOG = ("topic", "partition")
 """Columns that identify the log of a record."""
 

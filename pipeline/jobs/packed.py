@@ -10,8 +10,6 @@ from quorate.pipeline.jobs.columns import record_time
 from quorate.pipeline.jobs.records import COMMON, PACKED, TYPES
 from quorate.pipeline.schema import column_of
 
-__all__ = ["packed", "packed_columns"]
-
 
 def packed(df: DataFrame, *also: Column | str) -> DataFrame:
     """Pack rows for `rows_in_order`, with the columns `also`.

@@ -24,8 +24,6 @@ from quorate.coordinator.state import ClassicGroup, CoordinatorGroup
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 
-__all__ = ["REBALANCES", "GroupRebalances", "check_storm", "is_settled", "rows_of_group"]
-
 NAMES = pa.list_(TEXT)
 
 REBALANCES: pa.Schema = pa.schema(

@@ -16,8 +16,6 @@ from quorate.pipeline.jobs.packed import packed
 from quorate.pipeline.jobs.rebalance_rows import REBALANCES, check_storm, rows_of_group
 from quorate.pipeline.jobs.records import entries, rows_in_order
 
-__all__ = ["rebalances", "storms"]
-
 
 def rebalances(df: DataFrame, as_of: AsOf | None = None) -> DataFrame:
     """Return all rebalances of all groups: see `REBALANCES`.

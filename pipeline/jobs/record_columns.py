@@ -7,17 +7,6 @@ from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.wire import StringType
 from quorate.pipeline.schema import CONTROL, GROUP_FIELDS, OptionError, column_of, struct_of
 
-__all__ = [
-    "COMMIT_FIELDS",
-    "MAX_TIMES",
-    "NEEDED",
-    "OWNED",
-    "check_end_offsets",
-    "check_isolation_level",
-    "key_fields",
-    "present_in",
-]
-
 NEEDED = (
     *("topic", "partition", "offset", "timestamp", "producer_id"),
     *("transactional", "type", "value_version", "group", "tombstone"),

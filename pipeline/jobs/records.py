@@ -22,20 +22,6 @@ from quorate.pipeline.jobs.moments import NO_ORDER, milliseconds
 from quorate.pipeline.schema import GROUP_FIELDS
 from quorate.pipeline.workers import settle
 
-__all__ = [
-    "ABORTED",
-    "COMMON",
-    "PACKED",
-    "PENDING_OF",
-    "TWO_RECORDS",
-    "TYPES",
-    "Row",
-    "entries",
-    "entry_of",
-    "record_of",
-    "rows_in_order",
-]
-
 Row = dict[str, Any]
 Convert = Callable[[Any], Any]
 

@@ -23,8 +23,6 @@ from quorate.pipeline.local.output import Order
 from quorate.pipeline.local.results import ArrowRows
 from quorate.pipeline.report_data import Results, Row
 
-__all__ = ["SparkRows", "spark_results"]
-
 MOST_COLLECTED = 50_000
 """Highest number of rows of a table that are collected before they are aggregated."""
 

@@ -19,8 +19,6 @@ from quorate.pipeline.jobs.records import rows_in_order
 from quorate.pipeline.jobs.state_rows import AT, GROUP, MEMBER, STATE, replayed, state_rows
 from quorate.pipeline.jobs.survivors import packed_survivors
 
-__all__ = ["GroupState", "group_state"]
-
 
 @dataclass(frozen=True)
 class GroupState:

@@ -15,8 +15,6 @@ from quorate.coordinator.state.modern import ModernGroup
 from quorate.pipeline.jobs.records import ABORTED, PENDING_OF, Row
 from quorate.pipeline.schema import BOOL, INT, LATEST_MS, LONG, TEXT, TIME
 
-__all__ = ["AT", "GROUP", "MEMBER", "OFFSET", "PARTITION", "STATE", "partition_rows", "replayed", "state_rows"]
-
 PARTITION = pa.struct({"topic": TEXT, "topic_id": TEXT, "partition": INT})
 MEMBER = pa.struct(
     {

@@ -26,14 +26,6 @@ from quorate.pipeline.jobs.record_columns import check_isolation_level
 from quorate.pipeline.jobs.records import ABORTED, PACKED, PENDING_OF, TWO_RECORDS
 from quorate.pipeline.schema import CONTROL, arrow_schema, column_of
 
-__all__ = [
-    "has_markers",
-    "is_in_transaction",
-    "packed_survivors",
-    "survivors",
-    "with_outcomes",
-]
-
 _OURS = frozenset(arrow_schema().names)
 
 

@@ -22,8 +22,6 @@ from quorate.pipeline.jobs.records import Row, entries
 from quorate.pipeline.local.log import Source, logs, present, records_of
 from quorate.pipeline.schema import INT, LONG, TEXT, TIME
 
-__all__ = ["STORMS", "rebalances", "storms", "upgrade_audit"]
-
 STORMS: pa.Schema = pa.schema(
     {
         "log_topic": TEXT,

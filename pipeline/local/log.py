@@ -26,8 +26,6 @@ from quorate.pipeline.options import Options, parse_options
 from quorate.pipeline.push_down import What
 from quorate.pipeline.schema import CONTROL, arrow_schema, column_of
 
-__all__ = ["LocalRows", "Source", "logs", "present", "records_of", "uses_markers"]
-
 
 class LocalRows:
     """The rows of logs in files, or of a running cluster.

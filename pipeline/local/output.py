@@ -13,8 +13,6 @@ import pyarrow.parquet as pq
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["FORMATS", "Order", "ordered", "write"]
-
 FORMATS: Final = ("parquet", "json", "csv")
 """Formats that need no Spark."""
 

@@ -17,8 +17,6 @@ from quorate.pipeline.local.output import Order, ordered
 from quorate.pipeline.local.state import group_state
 from quorate.pipeline.report_data import Results, Row
 
-__all__ = ["ArrowRows", "local_results"]
-
 
 @dataclass(frozen=True)
 class ArrowRows:

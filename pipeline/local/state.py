@@ -18,8 +18,6 @@ from quorate.pipeline.local.log import Source, logs, present, records_of, uses_m
 from quorate.pipeline.local.survivors import survivors
 from quorate.pipeline.schema import CONTROL
 
-__all__ = ["LocalGroupState", "exploded", "group_state"]
-
 AT = ["log_topic", "log_partition", "group"]
 
 

@@ -15,8 +15,6 @@ from quorate.pipeline.jobs.record_columns import key_fields
 from quorate.pipeline.jobs.records import ABORTED, PENDING_OF
 from quorate.pipeline.schema import CONTROL, column_of
 
-__all__ = ["is_in_transaction", "outcomes", "survivors"]
-
 
 def _has_type(log: pa.Table, names: Collection[str]) -> pa.ChunkedArray:
     return pc.is_in(log.column("type"), pa.array(names, pa.string()))

@@ -14,8 +14,6 @@ from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.group_rows import Packed
 
-__all__ = ["AlertMonitor", "GroupActivity", "Limits"]
-
 Alert = dict[str, Any]
 
 STABLE = {"ConsumerGroupCurrentMemberAssignment": 0, "StreamsGroupCurrentMemberAssignment": 1}

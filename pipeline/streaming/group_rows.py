@@ -14,8 +14,6 @@ from quorate.codecs.log.model import LogEntry
 from quorate.codecs.log.state_records import COMMIT_TYPES, GROUP_TYPES
 from quorate.pipeline.jobs.records import PACKED, entry_of
 
-__all__ = ["KEY", "VALUE", "GroupRows", "Packed", "entry"]
-
 KEY = "type string, text string, number int"
 VALUE = "offset long, ms long, version int, tombstone boolean, packed string"
 

@@ -25,18 +25,6 @@ from quorate.pipeline.schema import OptionError
 from quorate.pipeline.streaming.group_rows import Packed
 from quorate.pipeline.workers import settle
 
-__all__ = [
-    "PROVIDER",
-    "ROCKS_DB",
-    "Frames",
-    "Processor",
-    "changes",
-    "keyed_rows",
-    "packed_rows",
-    "readable",
-    "rows_after",
-]
-
 Frames = Iterator[Any]
 """Pandas frames."""
 

@@ -18,8 +18,6 @@ from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionE
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes
 from quorate.pipeline.streaming.state import latest
 
-__all__ = ["LAG_CHANGES", "LAG_KEY", "PartitionLag", "lag_rows", "latest_lag", "stream_lag"]
-
 LAG_CHANGES: pa.Schema = pa.schema(
     {
         "group": TEXT,

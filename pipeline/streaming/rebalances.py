@@ -20,8 +20,6 @@ from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, Packed,
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, rows_after
 from quorate.pipeline.streaming.state import latest
 
-__all__ = ["REBALANCE_CHANGES", "REBALANCE_KEY", "latest_rebalances", "stream_rebalances"]
-
 REBALANCE_CHANGES: pa.Schema = pa.schema([*REBALANCES, ("version", LONG), ("deleted", BOOL)])
 """The columns of `REBALANCES`. The key is `log_topic`, `log_partition`, `group`, `log_offset`. Of
 rows with the same key, the one with the greatest `version` counts: the offset of the last record in

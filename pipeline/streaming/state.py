@@ -19,8 +19,6 @@ from quorate.pipeline.schema import BOOL, LONG, TIME
 from quorate.pipeline.streaming.group_rows import KEY, VALUE, GroupRows, entry
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes, keyed_rows, rows_after
 
-__all__ = ["STATE_CHANGES", "latest", "latest_state", "stream_group_state"]
-
 STATE_CHANGES: pa.Schema = pa.schema(
     [
         *[field for field in STATE if field.name != "skipped"],

@@ -25,20 +25,6 @@ from quorate.codecs.messages import (
 )
 from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data, encode_sticky_user_data
 
-__all__ = [
-    "MID",
-    "SMALL",
-    "Case",
-    "Owned",
-    "Size",
-    "client_case",
-    "concentrate",
-    "member_ids",
-    "next_round",
-    "set_owned",
-    "topic_partition",
-]
-
 Case = dict[str, Any]
 """A line of op `clientAssign`."""
 

@@ -15,8 +15,6 @@ from tests.assignors.differential import DIFFERS, Differential, Result, thrown
 from tests.assignors.odd_cases import odd
 from tests.differential.ops_assign import client_assign
 
-__all__ = ["case_of", "histories", "invalid", "is_odd", "kafka", "ours", "run", "verdict"]
-
 EVERY_MID = 50
 """One case in this many is of middle size."""
 

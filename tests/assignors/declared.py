@@ -13,8 +13,6 @@ from typing import Any
 from quorate.codecs.sticky_user_data import decode_cooperative_sticky_user_data, decode_sticky_user_data
 from tests.assignors.cases import Case, topic_partition
 
-__all__ = ["DECLARED", "causes"]
-
 OwnedPartitions = tuple[list[tuple[str, int]], int | None]
 """Owned partitions, and the generation if there is one."""
 

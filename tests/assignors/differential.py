@@ -16,8 +16,6 @@ from tests.assignors.cases import Case
 from tests.assignors.smaller_cases import minimise, show
 from tests.oracle.client import Oracle
 
-__all__ = ["DIFFERS", "Difference", "Differential", "Outcome", "Result", "thrown"]
-
 Result = Mapping[str, Any]
 
 DIFFERS = "the results differ"

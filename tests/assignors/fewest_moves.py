@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Sequence
 
-__all__ = ["optimum"]
-
 MOST_MOVES = 1 << 20
 
 

@@ -14,8 +14,6 @@ from quorate.codecs.messages import CooperativeStickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_cooperative_sticky_user_data
 from tests.assignors.cases import Case, set_owned, topic_partition
 
-__all__ = ["odd"]
-
 GENERATIONS = (-2, -1, 0, 1, 2, 5, 2**31 - 1, -(2**31))
 RACKS = ("", "a", "b", "A", "zz", "ä")
 

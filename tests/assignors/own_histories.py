@@ -11,8 +11,6 @@ from random import Random
 from quorate.assignors import Assignment, Member, Topology
 from quorate.assignors.topology import TopicPartition
 
-__all__ = ["Consumer", "History"]
-
 RACKS = ("a", "b", "c")
 
 

@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from quorate.assignors import Assignment, Member, Topology
 
-__all__ = ["assigned", "group", "mismatches", "read"]
-
 
 def group(
     topics: Mapping[str, int], factor: int, broker_racks: int, subscriptions: Sequence[tuple[str, str | None]]

@@ -22,19 +22,6 @@ from quorate.assignors import GroupSpec, Member, Topic, Topology, java_order
 from quorate.codecs import Uuid
 from tests.assignors.smaller_cases import fewer_of, one_less, replaced, without
 
-__all__ = [
-    "CROWDED",
-    "MID",
-    "SMALL",
-    "WIDE",
-    "Case",
-    "Size",
-    "next_server_round",
-    "read_server_case",
-    "server_case",
-    "smaller_server_cases",
-]
-
 Case = dict[str, Any]
 """A line of op `serverAssign`, or for `simple` of `shareAssign`."""
 

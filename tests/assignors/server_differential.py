@@ -20,8 +20,6 @@ from tests.assignors.server_cases import (
 )
 from tests.differential.ops_server_assign import server_assign, share_assign
 
-__all__ = ["ASSIGNORS", "SIZES", "differ", "histories", "kafka", "ours", "run"]
-
 ASSIGNORS = ("uniform", "range", "simple")
 SIZES = (*[SMALL] * 44, *[MID] * 3, *[WIDE] * 2, CROWDED)
 """Sizes in turn: mostly small groups."""

@@ -14,8 +14,6 @@ from quorate.assignors.server import TargetAssignment
 from quorate.codecs import Uuid
 from tests.assignors.server_cases import Case
 
-__all__ = ["as_case", "assignments", "changed_records", "group", "topic_id"]
-
 
 def topic_id(name: str) -> Uuid:
     """Return the id that `group` gives to a topic."""

@@ -10,8 +10,6 @@ from tests.assignors.differential import DIFFERS, Differential, Result
 from tests.assignors.streams_cases import MID, SMALL, next_streams_round, smaller_streams_cases, streams_case
 from tests.differential.ops_streams import streams_assign
 
-__all__ = ["differ", "histories", "kafka", "ours", "run"]
-
 SIZES = (*[SMALL] * 18, *[MID] * 2)
 """Sizes in turn: mostly small groups."""
 

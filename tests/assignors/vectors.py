@@ -7,8 +7,6 @@ from typing import Any
 
 from tests.assignors.cases import Case, set_owned
 
-__all__ = ["CLIENT", "client_vectors", "server_vector_case", "server_vectors", "vector_case"]
-
 FILE = Path(__file__).resolve().parents[1] / "data" / "assignor_vectors.jsonl"
 CLIENT = ("range", "roundrobin", "sticky", "cooperative-sticky")
 

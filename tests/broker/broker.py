@@ -20,8 +20,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-__all__ = ["NEWEST", "VERSION", "Broker", "BrokerFailed", "java", "missing", "missing_tools", "tools"]
-
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
 ARCHIVE = HERE / "target" / "classes.jsa"

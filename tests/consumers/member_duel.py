@@ -58,8 +58,6 @@ from tests.coordinator.scripts import Differs, KnownFailure
 from tests.differential.compare import Difference, compare
 from tests.oracle.client import Oracle, OracleError
 
-__all__ = ["EndedLeave", "FatalTwice", "LateResponse", "LeftTwice", "MemberDuel", "RemainsInGroup", "Unsubscribed"]
-
 Json = dict[str, Any]
 
 VERSION = ConsumerGroupHeartbeatRequest.spec.versions[-1]

@@ -14,8 +14,6 @@ from typing import Any, Protocol
 from quorate.codecs import Uuid
 from quorate.codecs.api.error_codes import ErrorCode
 
-__all__ = ["MemberHistory"]
-
 Json = dict[str, Any]
 
 TOPICS = {f"t{number}": str(Uuid(bytes([0, number + 1] * 8))) for number in range(4)}

@@ -24,8 +24,6 @@ from tests.coordinator.mixed_scripts import assignment, subscription
 from tests.coordinator.scripts import Json
 from tests.coordinator.streams_scripts import NO_TASKS, random_topology
 
-__all__ = ["AnyRequests"]
-
 APIS = {
     "ConsumerGroupHeartbeat": 30,
     "JoinGroup": 14,

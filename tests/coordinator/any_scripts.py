@@ -18,8 +18,6 @@ from tests.coordinator.any_values import GROUPS, TOPICS
 from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.scripts import Json
 
-__all__ = ["AnyHistory"]
-
 CONFIGS: dict[str, list[Any]] = {
     "offset.metadata.max.bytes": [0, 1, 10],
     "group.max.size": [1, 2],

@@ -17,8 +17,6 @@ from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.mixed_scripts import assignment, subscription
 from tests.coordinator.scripts import Json
 
-__all__ = ["GONE_ID", "GROUPS", "INSTANCES", "MEMBERS", "TOPICS", "AnyValues", "in_version"]
-
 GROUPS = ["g", "h", "my.group"]
 TOPICS = ["t0", "t1", "foo", "orders.eu", "ä-topic"]
 MEMBERS = ["m1", "m2", "m3", "AaAa", "BBBB"]

@@ -11,8 +11,6 @@ from typing import Any
 from quorate.codecs import LogEntry, Uuid, read_log
 from quorate.coordinator.image import MetadataImage, TopicImage
 
-__all__ = ["CAPTURES", "Checkpoint", "checkpoints", "entries", "folders"]
-
 CAPTURES = Path(__file__).resolve().parents[1] / "data" / "captures"
 
 

@@ -6,8 +6,6 @@ from tests.coordinator.classic_scripts import subscription
 from tests.coordinator.scripts import Duel, Json
 from tests.oracle.client import Oracle
 
-__all__ = ["RANGE", "Scene"]
-
 RANGE = [{"name": "range", "metadata": subscription("t0")}]
 
 

@@ -17,8 +17,6 @@ from quorate.coordinator.classic.group import LiveGroup
 from quorate.coordinator.state import ClassicState, ConsumerGroup, StreamsGroup
 from tests.coordinator.scripts import Duel, Json
 
-__all__ = ["ClassicHistory", "NamedDuel"]
-
 TOPICS = [(f"t{number}", f"AAAAAAAAAAEAAAAAAAAA{letter}Q") for number, letter in enumerate("ABC")]
 
 

@@ -20,8 +20,6 @@ from typing import Any, Protocol
 from quorate.codecs import Uuid
 from tests.coordinator.plug_in import FAULTS
 
-__all__ = ["Client", "Cluster", "History", "OpRunner"]
-
 Json = dict[str, Any]
 
 TOPICS = ["t0", "t1", "orders.eu", "orders.us", "a-long-name_4", "x"]

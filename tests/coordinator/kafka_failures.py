@@ -2,8 +2,6 @@
 
 from typing import Any
 
-__all__ = ["BEYOND_ITS_TOPIC", "known_failure"]
-
 BEYOND_ITS_TOPIC = "a classic member owns partitions that its recreated topic does not have"
 """A heading of docs/explanation/consumer-groups.md.
 

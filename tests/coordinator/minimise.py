@@ -7,8 +7,6 @@ from typing import Any, Protocol
 from tests.coordinator.scripts import Differs, Duel, KnownFailure
 from tests.oracle.client import Oracle, OracleError
 
-__all__ = ["failure", "minimise", "run_and_minimise"]
-
 Line = dict[str, Any]
 
 _FIELD = re.compile(r"^line \d+: .*\n  (\S+)", re.MULTILINE)

@@ -23,8 +23,6 @@ from quorate.codecs.messages.protocol import (
 from tests.coordinator.classic_scripts import NamedDuel
 from tests.coordinator.scripts import Json
 
-__all__ = ["MixedHistory", "assignment", "subscription"]
-
 TOPICS = ["t0", "t1", "orders.eu"]
 
 

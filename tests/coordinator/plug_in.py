@@ -6,8 +6,6 @@ Its result depends on everything that an assignor sees. It fails for members in 
 from quorate.assignors import GroupAssignment, GroupSpec, SubscribedTopicDescriber, SubscriptionType
 from quorate.codecs import Uuid
 
-__all__ = ["FAULTS", "PlugIn"]
-
 FAULTS = ["refuses", "raises", "returns null"]
 """Racks of members for which it fails."""
 

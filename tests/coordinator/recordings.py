@@ -27,8 +27,6 @@ from tests.coordinator.scripts import Duel, Json
 from tests.coordinator.share_scripts import ShareHistory
 from tests.oracle.client import Oracle
 
-__all__ = ["FILE", "Kinds", "Recording", "read_recordings", "record"]
-
 FILE = Path(__file__).resolve().parents[1] / "data" / "coordinator_histories.jsonl.gz"
 STEPS = 60
 

@@ -36,8 +36,6 @@ from tests.differential.compare import compare
 from tests.differential.shard_side import ShardSide
 from tests.oracle.client import Oracle
 
-__all__ = ["Differs", "Duel", "KnownFailure"]
-
 Json = dict[str, Any]
 
 LATER_CONFIGS = {

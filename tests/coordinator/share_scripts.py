@@ -10,8 +10,6 @@ from random import Random
 
 from tests.coordinator.consumer_scripts import MEMBERS, TOPICS, Cluster, Json, OpRunner
 
-__all__ = ["ShareHistory"]
-
 Member = tuple[str, str]
 
 

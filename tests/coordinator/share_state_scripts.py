@@ -22,8 +22,6 @@ from quorate.coordinator.share_state.requests import OPERATIONS, parts, response
 from quorate.coordinator.share_state.shard import ShareCoordinatorConfig, ShareCoordinatorShard
 from tests.oracle.client import Json, Oracle
 
-__all__ = ["difference", "played", "share_state_script"]
-
 START_MS = 1_700_000_000_000
 TOPICS = {f"t{n}": str(Uuid(bytes([n, 7 * n % 256, 3]) * 5 + bytes([n]))) for n in range(6)}
 REQUESTS: dict[str, type[Message]] = {

@@ -8,8 +8,6 @@ from quorate.codecs.message import Message
 from quorate.coordinator.state import CommittedOffset, CoordinatorState
 from quorate.coordinator.state.topic_index import TopicIndex
 
-__all__ = ["snapshot"]
-
 
 def snapshot(state: CoordinatorState) -> dict[str, Any]:
     """Return a value that is equal for two states that no request can distinguish."""

@@ -15,8 +15,6 @@ from quorate.coordinator.state import StreamsGroup
 from tests.coordinator.consumer_scripts import TOPICS, Cluster, Json
 from tests.coordinator.scripts import Duel
 
-__all__ = ["NO_TASKS", "StreamsHistory", "random_topology"]
-
 MEMBERS = ["m1", "m2", "m3", "a", "b", "AaAa", "BBBB", "AaBB"]
 INSTANCES = ["i1", "i2"]
 PROCESSES = ["p1", "p2", "p3"]

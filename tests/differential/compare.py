@@ -7,8 +7,6 @@ undecodable bytes, and all of `versions` except Kafka's.
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Difference", "compare"]
-
 Json = dict[str, Any]
 _ABSENT = object()
 

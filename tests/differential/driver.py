@@ -14,8 +14,6 @@ from typing import Any
 from tests.differential import ops_assign, ops_codecs, ops_server_assign, ops_shard, ops_streams
 from tests.differential.ops import OPS, BadInput, Json
 
-__all__ = ["responses"]
-
 # These modules are imported for the ops that they register.
 assert ops_codecs.OPS is ops_assign.OPS is ops_server_assign.OPS is ops_shard.OPS is ops_streams.OPS is OPS
 

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["OPS", "BadInput", "Json", "Op", "need", "op", "unhex"]
-
 Json = dict[str, Any]
 Op = Callable[[Json], Json]
 

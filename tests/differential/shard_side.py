@@ -24,8 +24,6 @@ from quorate.coordinator.state import ReplayError
 from tests.coordinator.plug_in import PlugIn
 from tests.differential.ops import BadInput, Json, need, unhex
 
-__all__ = ["ShardSide"]
-
 START_MS = 1_700_000_000_000
 SIZE_COUNTER_MS = 60_000
 

@@ -30,8 +30,6 @@ from tests.integration.groups import (
 from tests.integration.history import history
 from tests.integration.limits import LIMIT_MS
 
-__all__ = ["CLIENTS", "SESSION_MS", "Crowd", "Crowds", "check", "check_overlaps"]
-
 SESSION_MS = 6_000
 """Session timeout of groups that must detect a lost member within a test."""
 

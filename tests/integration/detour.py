@@ -10,8 +10,6 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-__all__ = ["Detour"]
-
 
 class Detour:
     """Passes connections on to ports of 127.0.0.1, as long as the way to the port is not cut."""

@@ -16,25 +16,6 @@ from quorate.coordinator import group_hash, topic_hash
 from quorate.integration import Cluster
 from tests.integration.limits import LIMIT_MS
 
-__all__ = [
-    "Deliveries",
-    "GroupState",
-    "Load",
-    "Member",
-    "Overlap",
-    "all_of",
-    "committed",
-    "confluent_config",
-    "described",
-    "expected_hash",
-    "given_first",
-    "group_state",
-    "log_of",
-    "produce",
-    "settled",
-    "wait_for_epoch",
-]
-
 TopicPartitions = frozenset[tuple[str, int]]
 
 

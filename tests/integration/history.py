@@ -11,8 +11,6 @@ from quorate.codecs.messages import classic_group, consumer_group, offsets
 from quorate.integration import Cluster
 from tests.integration.groups import log_of
 
-__all__ = ["History", "history"]
-
 
 @dataclass
 class History:

@@ -3,8 +3,6 @@
 import urllib.error
 import urllib.request
 
-__all__ = ["got"]
-
 
 def got(url: str) -> tuple[int, str]:
     """Return the status and the body, also of an error."""

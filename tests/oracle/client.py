@@ -18,8 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = ["HERE", "LIB", "OLDER", "Json", "Oracle", "OracleError", "OracleMissingError", "jar", "missing_reason"]
-
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
 OLDER = {"4.3": HERE.parent / "oracle_4_3", "4.0": HERE.parent / "oracle_4_0"}

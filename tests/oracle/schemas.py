@@ -13,8 +13,6 @@ from typing import Any
 
 from tests.oracle.client import jar
 
-__all__ = ["Schema", "SchemaField", "facts", "kafka_version", "schema", "schema_names"]
-
 
 @dataclass(frozen=True, slots=True)
 class SchemaField:

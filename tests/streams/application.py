@@ -14,8 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-__all__ = ["Instance", "missing"]
-
 HERE = Path(__file__).resolve().parent
 LIMIT_S = 300
 """Three JVMs start on two cores that other tests use, too."""

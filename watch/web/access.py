@@ -19,8 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["AccessError", "Guard", "WebAccess", "is_loopback"]
-
 MIN_TOKEN = 16
 """Characters that a token must have."""
 

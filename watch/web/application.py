@@ -25,8 +25,6 @@ from quorate.watch.web.encoding import dumps
 from quorate.watch.web.parameters import ParameterError, Parameters
 from quorate.watch.web.stream import MOST_PAGES, Stream, status_json
 
-__all__ = ["app", "with_stream"]
-
 PAGE = Path(__file__).parent / "page"
 KINDS = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
 

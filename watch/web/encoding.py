@@ -13,8 +13,6 @@ from quorate.codecs import Uuid
 from quorate.coordinator.history.facts import Fact
 from quorate.watch.model import as_json
 
-__all__ = ["dumps"]
-
 # Twice as fast. It is optional, because it has no wheels for some platforms.
 orjson = importlib.import_module("orjson") if importlib.util.find_spec("orjson") else None
 

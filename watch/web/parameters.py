@@ -6,8 +6,6 @@ from starlette.datastructures import QueryParams
 
 from quorate.codecs.errors import InputError
 
-__all__ = ["ParameterError", "Parameters"]
-
 LATEST_MS = 2**53 - 1
 """The largest integer that JavaScript keeps exactly."""
 

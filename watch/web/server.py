@@ -14,8 +14,6 @@ from quorate.watch.model import Watched
 from quorate.watch.web.access import WebAccess, is_loopback
 from quorate.watch.web.application import with_stream
 
-__all__ = ["Serving", "serve"]
-
 MOST_CONNECTIONS = 512
 SHUTDOWN_S = 2
 

@@ -18,8 +18,6 @@ from anyio import to_thread
 from quorate.watch.model import GroupSummary, Watched, WatchEvent, WatchStatus
 from quorate.watch.web.encoding import dumps
 
-__all__ = ["MOST_PAGES", "Stream", "status_json"]
-
 _LOG = logging.getLogger(__name__)
 
 MOST_PAGES = 64

@@ -5,8 +5,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Bool, Int16, Int32, String
 
-__all__ = ["AlterClientQuotasRequest", "AlterClientQuotasResponse"]
-
 
 @struct
 class EntityData(Message):

@@ -3,8 +3,6 @@
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Bool, Float64, String
 
-__all__ = ["EntityData", "EntryData", "OpData"]
-
 
 @struct
 class EntityData(Message):

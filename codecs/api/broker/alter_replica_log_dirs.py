@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int16, Int32, String
 
-__all__ = ["AlterReplicaLogDirsRequest", "AlterReplicaLogDirsResponse"]
-
 
 @struct
 class AlterReplicaLogDirTopic(Message):

@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Bytes, Int8, Int16, Int32, String
 
-__all__ = ["AlterUserScramCredentialsRequest", "AlterUserScramCredentialsResponse"]
-
 
 @struct
 class ScramCredentialDeletion(Message):

@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bytes, Int16, Int32, Int64, String
 
-__all__ = ["CreateDelegationTokenRequest", "CreateDelegationTokenResponse"]
-
 
 @struct
 class CreatableRenewers(Message):

@@ -7,8 +7,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int8, Int16, Int32, String
 
-__all__ = ["DescribeAclsRequest", "DescribeAclsResponse"]
-
 
 @request(api_key=29, versions=range(1, 4), flexible_since=2)
 class DescribeAclsRequest(Message):

@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Bool, Float64, Int8, Int16, Int32, String
 
-__all__ = ["DescribeClientQuotasRequest", "DescribeClientQuotasResponse"]
-
 
 @struct
 class ComponentData(Message):

@@ -9,8 +9,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Int16, Int32, Int64, String, UInt16, Uuid
 
-__all__ = ["DescribeQuorumRequest", "DescribeQuorumResponse"]
-
 
 @request(api_key=55, versions=range(0, 3), flexible_since=0)
 class DescribeQuorumRequest(Message):

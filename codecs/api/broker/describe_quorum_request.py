@@ -3,8 +3,6 @@
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Int32, String
 
-__all__ = ["PartitionData", "TopicData"]
-
 
 @struct
 class PartitionData(Message):

@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, struct
 from quorate.codecs.wire import Array, Int8, Int16, Int32, String
 
-__all__ = ["DescribeUserScramCredentialsRequest", "DescribeUserScramCredentialsResponse"]
-
 
 @struct
 class UserName(Message):

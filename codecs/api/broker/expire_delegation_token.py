@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message
 from quorate.codecs.wire import Bytes, Int16, Int32, Int64
 
-__all__ = ["ExpireDelegationTokenRequest", "ExpireDelegationTokenResponse"]
-
 
 @request(api_key=40, versions=range(1, 3), flexible_since=2)
 class ExpireDelegationTokenRequest(Message):

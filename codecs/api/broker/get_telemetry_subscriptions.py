@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message
 from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, String, Uuid
 
-__all__ = ["GetTelemetrySubscriptionsRequest", "GetTelemetrySubscriptionsResponse"]
-
 
 @request(api_key=71, versions=range(0, 1), flexible_since=0)
 class GetTelemetrySubscriptionsRequest(Message):

@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message
 from quorate.codecs.wire import Bool, Bytes, Int8, Int16, Int32, Uuid
 
-__all__ = ["PushTelemetryRequest", "PushTelemetryResponse"]
-
 
 @request(api_key=72, versions=range(0, 1), flexible_since=0)
 class PushTelemetryRequest(Message):

@@ -8,8 +8,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bool, Int16, Int32, String, Uuid
 
-__all__ = ["ShareAcknowledgeRequest", "ShareAcknowledgeResponse"]
-
 
 @struct
 class AcknowledgePartition(Message):

@@ -8,8 +8,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message, field, struct
 from quorate.codecs.wire import Array, Bool, Int8, Int16, Int32, Int64, Records, String, Uuid
 
-__all__ = ["ShareFetchRequest", "ShareFetchResponse"]
-
 
 @struct
 class AcknowledgementBatch(Message):

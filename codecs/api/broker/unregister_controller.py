@@ -4,8 +4,6 @@ from quorate.codecs.api.declare import request, response
 from quorate.codecs.message import Message
 from quorate.codecs.wire import Int16, Int32, String
 
-__all__ = ["UnregisterControllerRequest", "UnregisterControllerResponse"]
-
 
 @request(api_key=94, versions=range(0, 1), flexible_since=0)
 class UnregisterControllerRequest(Message):

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FrameType
 
-__all__ = ["SESSION_MS", "ClientEnvironment", "run_action"]
-
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
 COMMIT_MS = 300

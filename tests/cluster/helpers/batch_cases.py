@@ -24,8 +24,6 @@ from quorate.codecs.batches.model import COMPRESSIONS
 from quorate.codecs.batches.v2 import CRC_START, HEADER, HEADER_BYTES, LOG_OVERHEAD
 from tests.cluster.helpers.wire import Wire
 
-__all__ = ["CASES", "KINDS", "Case", "Outcome", "Player", "batch", "record", "varint"]
-
 NOW_MS = int(time.time() * 1000) - 60_000
 TOPIC = "produced"
 

@@ -14,8 +14,6 @@ from confluent_kafka import Producer
 
 from quorate.integration import KafkaCluster
 
-__all__ = ["PACKED", "TOPIC"]
-
 TOPIC = "orders"
 PACKED = Path(__file__).resolve().parents[2] / "data" / "broker_folder.tar.xz"
 _NOW_MS = 1_790_000_000_000

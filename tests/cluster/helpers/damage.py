@@ -32,8 +32,6 @@ from quorate.coordinator.errors import ApiError
 from quorate.coordinator.results import RequestContext
 from tests.cluster.conftest import QUICK
 
-__all__ = ["KINDS", "Case", "Finding", "Outcome", "play"]
-
 KINDS = (
     "metadata log",
     "segment",

@@ -17,8 +17,6 @@ from tests.broker.broker import missing_tools
 from tests.broker.broker import tools as tools_command
 from tests.broker.fixtures import need_broker
 
-__all__ = ["CONFIG", "Run", "ok", "rows", "tools"]
-
 Run = Callable[..., str]
 CONFIG = "kafka.admin.ConfigCommand"
 

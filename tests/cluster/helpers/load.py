@@ -32,8 +32,6 @@ from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
 from quorate.integration.verify.wire import HEADER
 
-__all__ = ["PROPERTIES", "Ledger", "Load"]
-
 TOPIC = "load"
 PROPERTIES = {
     "offsets.topic.num.partitions": 8,

@@ -10,8 +10,6 @@ from random import Random
 from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, config_keys
 from quorate.codecs.releases import KafkaVersion
 
-__all__ = ["random_config"]
-
 _TIMED = frozenset(
     {
         "delete.retention.ms",

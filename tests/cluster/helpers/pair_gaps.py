@@ -22,8 +22,6 @@ from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduce
 from quorate.codecs.batches import BatchRecord, encode_batch
 from tests.cluster.helpers.pair import Difference, Pair
 
-__all__ = ["GAPS", "Gap", "undeclared"]
-
 _BROKER = 4
 _LATEST_TIME = -3
 

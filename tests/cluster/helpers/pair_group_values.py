@@ -16,8 +16,6 @@ from quorate.codecs.messages import ConsumerProtocolSubscription
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
 
-__all__ = ["SENSIBLE_GROUPS", "Instances"]
-
 _INSTANCES = (*[None] * 6, "i", "i", "j")
 _REGEX_SINCE = 1
 _SHARE = 2

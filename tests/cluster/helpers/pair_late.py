@@ -21,8 +21,6 @@ from quorate.codecs.messages.share_group import (
 from quorate.coordinator.partitioning import partition_for
 from tests.cluster.helpers.wire import Wire
 
-__all__ = ["LateWrites"]
-
 _TIMEOUT_S = 60
 
 

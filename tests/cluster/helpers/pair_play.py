@@ -29,8 +29,6 @@ from tests.cluster.helpers.pair_requests import Requests
 from tests.cluster.helpers.pair_themes import Theme
 from tests.cluster.helpers.wire import Wire
 
-__all__ = ["SETTINGS", "Differs", "Duel", "duel"]
-
 log = logging.getLogger(__name__)
 
 _STAYS_S = 5

@@ -49,8 +49,6 @@ from tests.cluster.helpers.pair_values import (
     topic_name,
 )
 
-__all__ = ["Requests"]
-
 LEFT_OUT = frozenset({"SaslHandshake", "SaslAuthenticate"})
 """A failed handshake makes the connection unusable; other tests cover these APIs."""
 

@@ -26,8 +26,6 @@ from quorate.codecs.messages.share_state import StateBatch
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
 
-__all__ = ["KIND_OF_GROUP", "SENSIBLE_SHARE", "SHARE_GROUP", "WEIGHTS", "ShareMembers", "share_members"]
-
 SHARE_GROUP = "share-0"
 _STATE = (
     "InitializeShareGroupState",

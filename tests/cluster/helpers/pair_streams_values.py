@@ -18,8 +18,6 @@ from tests.coordinator.streams_scripts import random_topology
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
 
-__all__ = ["KIND_OF_STREAMS", "SENSIBLE_STREAMS", "STREAMS_GROUPS", "STREAMS_WEIGHTS", "StreamsMembers", "joins"]
-
 STREAMS_GROUPS = ("streams-0", "streams-1")
 STREAMS_WEIGHTS = {
     "StreamsGroupHeartbeat": 40,

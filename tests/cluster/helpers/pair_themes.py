@@ -16,8 +16,6 @@ from quorate.codecs.message import Message
 from tests.cluster.helpers.pair_share_values import WEIGHTS, share_members
 from tests.cluster.helpers.pair_streams_values import STREAMS_WEIGHTS, joins
 
-__all__ = ["EVERYTHING", "EVERYTHING_ALIKE", "SHARES", "STREAMS", "THEMES", "Theme", "theme_of"]
-
 EVERYTHING_ALIKE = 2
 """The weight of other APIs."""
 

@@ -21,19 +21,6 @@ from tests.cluster.helpers.pair_streams_values import KIND_OF_STREAMS, SENSIBLE_
 if TYPE_CHECKING:
     from tests.cluster.helpers.pair_requests import Requests
 
-__all__ = [
-    "BAD_TOPICS",
-    "EMPTY_ASSIGNMENT",
-    "EMPTY_SUBSCRIPTION",
-    "FETCH_WITH_EPOCHS",
-    "GROUPS",
-    "INTERNAL",
-    "NAME_INTERNAL",
-    "SENSIBLE",
-    "TOPICS",
-    "topic_name",
-]
-
 TOPICS = ("a", "b", "c", "d.1", "d_1", "e")
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 NAME_INTERNAL = frozenset({"Produce", "AddPartitionsToTxn", "Metadata", "OffsetCommit"})

@@ -5,8 +5,6 @@ from typing import Any
 from quorate.codecs.api.broker import FetchRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic, ForgottenTopic
 
-__all__ = ["fetch_of"]
-
 
 def fetch_of(topic: Any, *partitions: int, forgotten: tuple[int, ...] = (), **options: Any) -> FetchRequest:
     parts = tuple(

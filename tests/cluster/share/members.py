@@ -15,8 +15,6 @@ from quorate.codecs.api.initialize_share_group_state import InitializeStateData,
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.coordinator.results import Pending
 
-__all__ = ["Member", "abort", "initialize", "produce", "share_core"]
-
 Acks = dict[int, list[tuple[int, int, tuple[int, ...]]]]
 """Partition → first offset, last offset, types."""
 

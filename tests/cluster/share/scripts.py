@@ -21,8 +21,6 @@ from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.codecs.messages.share_state import StateBatch
 from quorate.coordinator.results import Pending
 
-__all__ = ["Script", "run_script"]
-
 Json = dict[str, Any]
 MEMBERS = ("m1", "m2", "m3")
 STORE_ERRORS = (0, 0, 0, 15, 16, 14, 69, 3, 74, 111, 42, 35)

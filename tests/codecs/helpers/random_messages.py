@@ -22,8 +22,6 @@ from quorate.codecs.wire import (
     WireType,
 )
 
-__all__ = ["ALL_VERSIONS", "damaged_bytes", "random_message"]
-
 _RECORDS = [spec for types in RECORD_TYPES.values() for found in types.values() for spec in (found.key, found.value)]
 _APIS = [spec for api in APIS.values() for spec in (api.request, api.response)]
 _OTHERS = [cls.spec for cls in (ConsumerProtocolAssignment, ConsumerProtocolSubscription, *METADATA_TYPES.values())]

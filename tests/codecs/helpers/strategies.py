@@ -37,8 +37,6 @@ from quorate.codecs.wire import (
 )
 from tests.extent import is_full
 
-__all__ = ["KAFKA", "RECORD_VERSIONS", "damaged", "messages", "records", "records_of", "version_id"]
-
 T = TypeVar("T")
 Generator = Callable[[Random], T]
 """Returns a value for the choices of a `Random`."""

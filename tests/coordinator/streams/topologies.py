@@ -8,8 +8,6 @@ from typing import Any
 
 from quorate.codecs import Uuid
 
-__all__ = ["topology_case"]
-
 Json = dict[str, Any]
 
 SOURCES = ("in-a", "in-b", "in-c", "AaAa", "BBBB", "AaBB")

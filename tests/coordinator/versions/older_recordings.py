@@ -26,8 +26,6 @@ from tests.coordinator.recordings import FILE, Kinds, record
 from tests.coordinator.scripts import Duel
 from tests.oracle.client import HERE, OLDER, Oracle
 
-__all__ = ["FILE_OLDER"]
-
 FILE_OLDER = FILE.with_name("coordinator_histories_older.jsonl.gz")
 
 STEPS = 40

@@ -14,8 +14,6 @@ from quorate.pipeline.jobs.state_rows import STATE
 from tests.pipeline.helpers import jobs
 from tests.pipeline.helpers.jobs import Rowlike
 
-__all__ = ["Engine", "LocalEngine", "SparkEngine", "by_log"]
-
 
 class Engine(Protocol):
     """Runs jobs on tables in the pipeline's schema, and returns tables."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
-__all__ = ["in_threads"]
-
 
 @contextmanager
 def in_threads(*work: Callable[[Event], None]) -> Iterator[None]:

@@ -23,21 +23,6 @@ from quorate.pipeline.jobs.state_rows import STATE, state_rows
 from quorate.pipeline.rows import Rows, timestamps
 from tests.coordinator.captures import CAPTURES, folders
 
-__all__ = [
-    "NAMES",
-    "Rowlike",
-    "captured",
-    "comparable",
-    "everything",
-    "in_any_order",
-    "replay",
-    "replay_stored",
-    "rows_of",
-    "shuffled",
-    "stored_rows",
-    "table_of",
-]
-
 NAMES = sorted(path.name for path in CAPTURES.iterdir())
 Rowlike = dict[str, Any]
 ROWS = Rows("__consumer_offsets")

@@ -15,8 +15,6 @@ from quorate.pipeline.jobs.moments import milliseconds
 from quorate.pipeline.schema import GROUP_FIELDS, column_of
 from quorate.pipeline.streaming.group_rows import Packed
 
-__all__ = ["Driver", "grouped"]
-
 TYPES = {one.name: one for one in RECORD_TYPES[CONSUMER_OFFSETS].values()}
 Key = tuple[Any, ...]
 

@@ -17,8 +17,6 @@ from tests.coordinator.consumer_scripts import History
 from tests.coordinator.share_scripts import ShareHistory
 from tests.differential.shard_side import ShardSide
 
-__all__ = ["Stored", "random_commits", "random_groups"]
-
 Stored = StoredRecord | StoredMarker
 Response = dict[str, Any]
 

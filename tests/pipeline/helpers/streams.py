@@ -13,8 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from quorate.pipeline.schema import spark_schema
 from quorate.pipeline.streaming.keyed import PROVIDER, ROCKS_DB
 
-__all__ = ["Killed", "cut", "run_killed", "stream_of", "write_parts"]
-
 SHUFFLE = "spark.sql.shuffle.partitions"
 
 

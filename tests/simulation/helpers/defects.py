@@ -23,8 +23,6 @@ from quorate.simulation import Chaos
 from quorate.simulation.run import Scenario
 from tests.simulation.helpers.scenarios import consumers
 
-__all__ = ["DEFECTS", "Defect", "fixed_client", "played"]
-
 TOPIC = "orders"
 Play = Callable[[EmbeddedCluster], Awaitable[str | None]]
 

@@ -41,8 +41,6 @@ from tests.simulation.helpers.defects import fixed_client
 from tests.simulation.helpers.shares import shares
 from tests.simulation.helpers.streams import streams
 
-__all__ = ["CONSUMER", "MUTANTS", "Mutant", "search"]
-
 CONSUMER = {"consumer": ConsumerProtocolConsumer, "group_protocol": "consumer"}
 """Options of `consumers` for the consumer protocol."""
 

@@ -17,8 +17,6 @@ from quorate.simulation import InvariantBroken, Simulation
 from tests.simulation.helpers.scenarios import TOPIC, Work, end
 from tests.simulation.helpers.wire import Client
 
-__all__ = ["shares"]
-
 GROUP = "shares"
 LIMIT = 10
 """`group.share.delivery.count.limit`: a record that is not accepted by then is archived."""

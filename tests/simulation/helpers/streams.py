@@ -26,8 +26,6 @@ from quorate.simulation import InvariantBroken, Simulation
 from tests.simulation.helpers.scenarios import TOPIC, Work, end
 from tests.simulation.helpers.wire import Client
 
-__all__ = ["streams"]
-
 GROUP = "streams"
 PARTITIONS = 3
 PROPERTIES = {

@@ -10,8 +10,6 @@ from quorate.codecs.message import Message
 from quorate.integration.verify.wire import HEADER
 from quorate.simulation import Simulation
 
-__all__ = ["Client", "Connection"]
-
 
 class Connection:
     """One connection to a broker; one request at a time."""

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Browser, sync_playwright
 
-__all__ = ["find_browser", "launched"]
-
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 

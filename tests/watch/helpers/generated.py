@@ -28,8 +28,6 @@ from quorate.watch.model import (
     WatchStatus,
 )
 
-__all__ = ["NAMES", "GeneratedWatch"]
-
 HOUR_MS = 3_600_000
 RACKS = ("a", "b", "c")
 STATES = ("Stable", "Stable", "Stable", "Stable", "Empty", "PreparingRebalance", "Reconciling")
