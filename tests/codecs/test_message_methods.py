@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import MISSING, FrozenInstanceError, asdict, dataclass, fields, make_dataclass, replace
@@ -124,7 +125,7 @@ def test_a_class_that_is_no_message_has_no_spec() -> None:
 def test_help_of_a_message_shows_its_fields() -> None:
     code = "from quorate.codecs.messages import OffsetCommitKey; help(OffsetCommitKey)"
     shown = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "OffsetCommitKey(*, group: " in shown
+    assert "OffsetCommitKey(*,group:" in re.sub(r"[\s|]", "", shown)  # Python 3.13 breaks the line
 
 
 @dataclass
