@@ -1,0 +1,298 @@
+"""`quorate pipeline` in this process and in one session of Spark: output, engines, errors."""
+
+import csv
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from quorate.pipeline.local import read
+from tests.pipeline.helpers.command import CONSUMER, UPGRADE, Run, check_error
+from tests.pipeline.helpers.command import inputs as inputs
+from tests.pipeline.helpers.command import run as run
+from tests.pipeline.helpers.command import run_in_spark as run_in_spark
+
+
+def test_state_is_shown_as_a_table_now_and_earlier(run: Run) -> None:
+    status, out, _ = run("state", UPGRADE)
+    assert status == 0
+    lines = {line.split()[2]: line for line in out.splitlines()}
+    assert lines["ship-orders"].split()[3:8] == ["Consumer", "consumer", "Stable", "8", "8"]
+    _, before, _ = run("state", UPGRADE, "--as-of", "2026-11-21T08:00:12", "--option", "partitions=1")
+    assert [line.split()[6] for line in before.splitlines() if "bill-orders" in line] == ["4"]
+    assert "ship-orders" not in before
+
+
+def test_rebalances_are_shown_as_json_with_all_columns(run: Run) -> None:
+    status, out, err = run("rebalances", UPGRADE, "--json", "--limit", "3")
+    rows = json.loads(out)
+    assert (status, len(rows)) == (0, 3)
+    assert "--limit 3 was reached" in err
+    assert rows[0]["started_at"] < rows[1]["started_at"] <= rows[2]["started_at"]
+    assert rows[0]["started_at"].endswith("Z")
+    assert {"causes", "joined", "superseded_at"} <= rows[0].keys()
+
+
+@pytest.mark.parametrize(("engine", "job"), [("local", "state"), ("local", "locality"), ("spark", "locality")])
+def test_tables_are_written_and_read_again(
+    engine: str, job: str, request: pytest.FixtureRequest, inputs: list[object], tmp_path: Path
+) -> None:
+    run = request.getfixturevalue("run" if engine == "local" else "run_in_spark")
+    command = [job, CONSUMER, "--output", tmp_path / "out", "--engine", engine]
+    command += [] if job == "state" else ["--topology", tmp_path / "topics.json", "--assignor", "range"]
+    first, second = ("groups", "members") if job == "state" else ("summary", "pairs")
+    status, out, err = run(*command)
+    assert (status, out) == (0, ""), err
+    assert f"{second}: {tmp_path}/out/{second}" in err
+    assert pq.read_table(tmp_path / "out" / first).num_rows == {"groups": 7, "summary": 12}[first]
+    status, _, err = run(*command)
+    assert (status, err.splitlines()) == (
+        1,
+        [
+            f"error: {tmp_path}/out/{first} already exists",
+            "       give --overwrite to replace it, or another --output",
+        ],
+    )
+
+
+def test_output_is_replaced_only_if_it_is_a_table(run: Run, tmp_path: Path) -> None:
+    command = ["rebalances", UPGRADE, "--output", tmp_path / "out", "--overwrite"]
+    assert run(*command)[0] == 0
+    assert run(*command, "--option", "partitions=1")[0] == 0
+    assert set(pq.read_table(tmp_path / "out").column("log_partition").to_pylist()) == {1}
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    status, _, err = run(*command)
+    assert (status, err.splitlines()[0]) == (
+        1,
+        f"error: {tmp_path}/out/notes.txt: is not part of a table and would be deleted",
+    )
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+    status, _, err = run("audit", UPGRADE, "--output", "/dev/null/x")
+    assert (status, err.splitlines()) == (1, ["error: /dev/null/x: Not a directory"])
+
+
+@pytest.mark.parametrize("form", ["parquet", "json", "csv"])
+def test_both_engines_write_the_same_files(run_in_spark: Run, spark: SparkSession, tmp_path: Path, form: str) -> None:
+    found = {}
+    for engine in ("local", "spark"):
+        status, _, err = run_in_spark(
+            "rebalances", CONSUMER, "--output", tmp_path / engine, "--format", form, "--engine", engine
+        )
+        assert status == 0, err
+        reader = spark.read.format(form).options(header="true")
+        rows = reader.load(str(tmp_path / engine)).orderBy("started_at", "group", "epoch")
+        found[engine] = rows.columns, rows.collect()
+        if form != "parquet":
+            files = sorted((tmp_path / engine).glob(f"*.{form}"))
+            lines = "".join(file.read_text("utf-8") for file in files).splitlines()
+            found[engine] += (sorted(lines),)
+    assert found["local"] == found["spark"]
+    assert len(found["local"][1]) > 40
+
+
+def test_as_of_takes_offsets_of_several_partitions(run: Run) -> None:
+    _, out, _ = run("state", UPGRADE, "--table", "offsets", "--json", "--as-of", "1:54,2:60")
+    last: dict[int, int] = {}
+    for row in json.loads(out):
+        last[row["log_partition"]] = max(row["log_offset"], last.get(row["log_partition"], -1))
+    assert last.keys() == {1, 2}
+    assert last[1] <= 54
+    assert last[2] <= 60
+
+
+def test_nested_columns_are_json_in_csv(run: Run, tmp_path: Path) -> None:
+    status, _, err = run(
+        "rebalances", UPGRADE, "--option", "partitions=1", "--output", tmp_path / "csv", "--format", "csv"
+    )
+    assert status == 0, err
+    (file,) = (tmp_path / "csv").glob("*.csv")
+    rows = list(csv.DictReader(file.read_text("utf-8").splitlines(), escapechar="\\"))
+    assert {"joined"} in [set(json.loads(row["causes"])) for row in rows]
+
+
+def test_written_rows_can_replace_the_log_as_a_source(run_in_spark: Run, spark: SparkSession, tmp_path: Path) -> None:
+    rows = spark.read.format("consumer-offsets").load(str(UPGRADE))
+    rows.write.parquet(str(tmp_path / "rows"))
+    found = run_in_spark("audit", tmp_path / "rows", "--from", "parquet", "--json")
+    assert found[0] == 0
+    assert (
+        found
+        == run_in_spark("audit", UPGRADE, "--json")
+        == run_in_spark("audit", UPGRADE, "--json", "--engine", "spark")
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--conf", "spark.ui.enabled=false"], "--conf"),
+        (["--master", "local"], "--master"),
+        (["--from", "parquet"], "--from parquet"),
+        (["--output", "out", "--format", "delta"], "--format delta"),
+        (["--output", "s3a://bucket/groups"], "--output s3a://bucket/groups"),
+        (["--end-offsets", "s3a://bucket/ends.csv"], "--end-offsets s3a://bucket/ends.csv"),
+    ],
+)
+def test_the_local_engine_refuses_options_that_need_spark(run: Run, arguments: list[str], reason: str) -> None:
+    job = "lag" if "--end-offsets" in arguments else "state"
+    status, out, err = run(job, UPGRADE, "--engine", "local", *arguments)
+    assert (status, out) == (1, "")
+    assert err.splitlines() == [
+        f"error: --engine local: {reason} needs Spark",
+        "       omit it, or use --engine spark",
+    ]
+
+
+def test_spark_is_chosen_for_large_logs(run_in_spark: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("quorate.cli.pipeline.engine.LOCAL_BYTES", 1000)
+    monkeypatch.setattr("quorate.pipeline.local.group_state", None)
+    status, out, err = run_in_spark("state", UPGRADE)
+    assert (status, "ship-orders" in out) == (0, True), err
+    assert re.search(r"^using Spark for 0\.\d GB; --engine local uses this process, and its memory$", err, re.MULTILINE)
+
+
+def test_the_local_engine_needs_neither_pyspark_nor_java(tmp_path: Path, inputs: list[object]) -> None:
+    hidden = (
+        "import sys\n"
+        "for name in ('pyspark', 'py4j'):\n"
+        "    sys.modules[name] = None\n"
+        "from quorate.cli.main import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    for job in (["state", "--json"], ["report", "--output", f"{tmp_path}/report.html", *map(str, inputs)]):
+        command = [sys.executable, "-P", "-c", hidden, "pipeline", job[0], str(CONSUMER), *job[1:]]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+    assert 'class="matrix"' in (tmp_path / "report.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of two partitions: one has a batch with a wrong byte, the other ends inside a batch."""
+    folder = tmp_path_factory.mktemp("damaged")
+    for number in (1, 2):
+        name = f"__consumer_offsets-{number}"
+        shutil.copytree(UPGRADE / name, folder / name)
+        (segment,) = (folder / name).glob("*.log")
+        data = bytearray(segment.read_bytes())
+        if number == 1:
+            second = 12 + int.from_bytes(data[8:12])
+            data[second + 61] ^= 0xFF  # the first byte after the header of the second batch
+        segment.write_bytes(data if number == 1 else data[:-5])
+    return folder
+
+
+@pytest.mark.parametrize(("engine", "source"), [("local", "log"), ("spark", "log"), ("spark", "rows")])
+def test_damage_is_reported_once_and_ends_with_status_1(
+    request: pytest.FixtureRequest, damaged: Path, tmp_path: Path, engine: str, source: str
+) -> None:
+    run = request.getfixturevalue("run" if engine == "local" else "run_in_spark")
+    command: list[object] = ["--engine", engine]
+    if source == "log":
+        command.append(damaged)
+    else:
+        pq.write_table(read(damaged).table(), tmp_path / "rows.parquet")
+        command += [tmp_path / "rows.parquet", "--from", "parquet"]
+    place = f"error: {damaged}/__consumer_offsets-1/00000000000000000000.log, position "
+    report = ["report", "--output", tmp_path / "report.html"]
+    for job in (["state", "--json"], *([report] if engine == "local" else [])):  # which reads the log more than once
+        status, out, err = run(*job, *command)
+        lines = [line for line in err.splitlines() if not line.startswith("report: ")]
+        assert (status, len(lines)) == (1, 2), err
+        assert lines[0].startswith(place)
+        assert "CRC" in lines[0]
+        assert "the result may lack" in lines[1]
+        assert job[0] == "report" or len(json.loads(out)) > 2
+    if engine == "local":
+        found = run("state", *command, "--option", "mode=DROPMALFORMED", "--json")
+        assert (found[0], found[2]) == (0, "")
+        assert run("state", *command, "--option", "partitions=2")[0] == 0, "a torn tail is not damage"
+
+
+def test_a_log_without_segments_is_an_error(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "__consumer_offsets-3").mkdir()
+    check_error(run("state", tmp_path), f"{tmp_path}: has no segments; it has __consumer_offsets-3 without segments")
+
+
+@pytest.mark.parametrize("engine", ["auto", "spark"])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["state"], "nothing to read"),
+        (["state", "-b", "x:1", "y"], "either -b or a SOURCE"),
+        (["state", UPGRADE, "--option", "types"], "--option types: is not NAME=VALUE"),
+        (["state", UPGRADE, "--option", "mode=LOOSE"], "mode"),
+        (["state", UPGRADE / "nowhere"], "nowhere"),
+        (["state", UPGRADE, "--as-of", "12"], "--as-of 12: name the partition"),
+        (["state", UPGRADE, "--as-of", "0:5,soon"], "--as-of 0:5,soon: neither a time nor offsets of partitions"),
+        (["state", UPGRADE, "--as-of", "0:5,0:6"], "--as-of 0:5,0:6: partition 0 is given twice"),
+        (["state", UPGRADE, "--as-of", "soon"], "--as-of 'soon' is not a time"),
+        (["lag", UPGRADE], "--end-offsets is required"),
+        (["lag", UPGRADE, "--end-offsets", "ends.xls"], "is not a .csv, .jsonl or .parquet file"),
+        (["locality", UPGRADE], "--topology is required"),
+    ],
+)
+def test_errors_are_one_line(
+    request: pytest.FixtureRequest, engine: str, arguments: list[object], message: str
+) -> None:
+    run = request.getfixturevalue("run" if engine == "auto" else "run_in_spark")
+    check_error(run(*arguments, "--engine", engine), message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["audit", UPGRADE, "--output", "/dev/null/x", "--format", "delta"],
+            "--format delta: this Spark has no such format",
+        ),
+        (["rebalances", UPGRADE, "--from", "no-such-format"], "no-such-format"),
+    ],
+)
+def test_errors_of_spark_are_one_line(run_in_spark: Run, arguments: list[object], message: str) -> None:
+    check_error(run_in_spark(*arguments), message)
+
+
+def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "quorate.pipeline", "state", str(UPGRADE), "--engine", "spark"]
+    clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "PYSPARK_GATEWAY_PORT")}
+    done = subprocess.run(command, env=clean | {"PATH": str(tmp_path)}, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[0] == "error: pipeline needs Java: neither JAVA_HOME nor PATH has it"
+    # If Spark starts, the JVM's messages of the start are not printed.
+    command = [sys.executable, "-P", "-m", "quorate.pipeline", "audit", str(UPGRADE), "--from", "no-such"]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("error: Failed to find the data source: no-such.")
+    command += ["--conf", "spark.driver.memory=lots"]
+    done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=300)
+    assert done.stderr == "error: Spark does not start: Invalid maximum heap size: -Xmxlots\n"
+    hidden = (
+        "import sys; sys.modules['pyspark'] = None; from quorate.cli.main import main; "
+        "main(['pipeline', 'state', 'x', '--engine', 'spark'])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", hidden], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines() == [
+        "error: pipeline needs Spark, and pyspark is not installed",
+        "       pip install 'quorate[spark]'",
+    ]
+
+
+def test_the_local_engine_does_not_import_pandas() -> None:
+    code = (
+        "import sys; from quorate.cli.main import main; before = list(sys.meta_path); "
+        f"main(['pipeline', 'state', {str(UPGRADE)!r}, '--engine', 'local'], standalone_mode=False); "
+        "assert 'pandas' not in sys.modules; assert sys.meta_path == before; import pandas"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
