@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ from quorate.codecs.log.raw import read_raw
 from quorate.codecs.record_text import learn_names
 from quorate.coordinator import GroupCoordinatorShard, PartitionRuntime, bulk
 from quorate.coordinator.bulk import load_state, replay_blocks
-from quorate.coordinator.bulk_block import without_offsets
+from quorate.coordinator.bulk_block import pair_numbers, without_offsets
 from quorate.coordinator.history import state_at
 from quorate.coordinator.history.views import GroupView, view
 from quorate.coordinator.log import ColumnarLog, MemoryLog
@@ -242,3 +243,14 @@ print(log.blocks(), runtime.shard.state.offsets.get({GROUPS[0]!r}, {TOPICS[0]!r}
 def test_without_pyarrow_the_import_error_names_the_package() -> None:
     wanted = "ImportError: quorate.coordinator.bulk needs pyarrow: pip install 'quorate[arrow]'"
     assert without_pyarrow("import quorate.coordinator.bulk") == wanted
+
+
+@pytest.mark.parametrize("most", [1, 1_000_000], ids=["counted", "sorted"])
+@given(data=st.data())
+def test_pairs_have_numbers_in_their_order(most: int, data: st.DataObject) -> None:
+    number = st.integers(0, most)
+    pairs = data.draw(st.lists(st.tuples(number, number), min_size=1, max_size=30))
+    one, other = np.array(pairs, np.int64).T
+    found, count = pair_numbers(one, other)
+    distinct = sorted(set(pairs))
+    assert (found.tolist(), count) == ([distinct.index(pair) for pair in pairs], len(distinct))
