@@ -119,6 +119,15 @@ def _at_once(work: Generator[None, None, None], then: Callable[[], None]) -> boo
     return True
 
 
+def _pending(response: R | Pending[R] | None) -> Pending[R]:
+    if isinstance(response, Pending):
+        return response
+    complete: Pending[R] = Pending()
+    if response is not None:
+        complete.complete(response)
+    return complete
+
+
 class PartitionRuntime(Generic[S]):
     """One shard and its log. `now_ms`: its clock, which `advance` moves and `step` sets.
 
@@ -198,68 +207,53 @@ class PartitionRuntime(Generic[S]):
         shard = self.shard
         try:
             result = shard.handle(request, context)
+            response: Message | Pending[Any] | None = result.response
+            if result.records or response is None or result.then or result.on_appended or self._on_event:
+                response = self._write_all(type(request).__name__, result)
         except ApiError as error:
             # As in Kafka, tasks that the request has started run although it failed.
-            response: Message | Pending[Any] = shard.failed(request, context, error.code, error.message or "")
-        else:
-            found = result.response
-            if result.records or found is None or result.then or result.on_appended or self._on_event:
-                response = self._written(request, context, result)
-            else:
-                response = found
+            response = shard.failed(request, context, error.code, error.message or "")
         if shard.tasks or shard.timers.none_before_ms <= self.now_ms:
             self.settle()
-        return response
-
-    def _written(
-        self: "PartitionRuntime[Q]", request: Message, context: RequestContext, result: Result[Any]
-    ) -> Message | Pending[Any]:
-        """Write and replay the records of a result and its followers; return the response."""
-        response: Pending[Any] = Pending()
-        failed = self._write_all(type(request).__name__, result, response)
-        if failed is not None:
-            response.complete(self.shard.failed(request, context, failed, _NOT_WRITTEN))
-        return response if response.response is None else response.response
+        return Pending() if response is None else response
 
     def request(self: "PartitionRuntime[Q]", request: Message, context: RequestContext) -> Pending[Any]:
         """Handle a request; return the response of `handle` as `Pending`, complete or not."""
-        found = self.handle(request, context)
-        if isinstance(found, Pending):
-            return found
-        response: Pending[Any] = Pending()
-        response.complete(found)
-        return response
+        return _pending(self.handle(request, context))
 
     def run(self, name: str, operation: Callable[[S, int], Result[R]]) -> Pending[R]:
         """Run an operation of the host with the shard and the time in ms, as for a request.
 
         Raises `ApiError`.
         """
-        response: Pending[R] = Pending()
-        failed = self._write_all(name, operation(self.shard, self.now_ms), response)
-        if failed is not None:
-            raise ApiError(failed, _NOT_WRITTEN)
+        found = self._write_all(name, operation(self.shard, self.now_ms))
         self.settle()
-        return response
+        return _pending(found)
 
-    def _write_all(self, name: str, result: Result[R], response: Pending[R]) -> ErrorCode | None:
-        """Append a result and those that follow from it, then complete the response.
+    def _write_all(self, name: str, result: Result[R]) -> R | Pending[R] | None:
+        """Write a result and those that follow from it; return the response, or the pending one.
 
-        Returns the error if a write fails.
+        Raises `ApiError` if a write fails, unless that has completed the response.
         """
+        response: Pending[R] | None = None
         while True:
             found = result.response
             if isinstance(found, Pending):
+                response = response or Pending()
                 found.on_complete(response.complete)
             failed = self._write(name, result)
             if failed is not None:
-                return failed
+                if response is None or response.response is None:
+                    raise ApiError(failed, _NOT_WRITTEN)
+                return response.response
             if result.then is None:
                 break
             result = result.then(self.now_ms)
+        if response is None:
+            return found
         if found is not None and not isinstance(found, Pending):
             response.complete(found)
-        return None
+        return response if response.response is None else response.response
 
     def take_image(self, image: MetadataImage, delta: MetadataDelta | None = None) -> MetadataDelta:
         """Take new cluster metadata. `delta`: the differences, if known."""
@@ -384,8 +378,11 @@ class PartitionRuntime(Generic[S]):
         """
         if result.records:
             try:
-                for part in [result.records] if result.atomic else self.log.parts(result.records):
-                    self._append(part, result)
+                if result.atomic:
+                    self._append(result.records, result)
+                else:
+                    for part in self.log.parts(result.records):
+                        self._append(part, result)
             except AppendError as error:
                 code = MAPPED_ERRORS.get(error.code, error.code)
                 self._notify(name, 0, error.code)

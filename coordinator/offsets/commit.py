@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from quorate.codecs import CoordinatorRecord, Uuid
 from quorate.codecs.api import (
@@ -34,8 +34,6 @@ from quorate.coordinator.offsets.member import TRANSACTION_MEMBER_EPOCHS, OlderE
 from quorate.coordinator.records import offset_commit
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-
-T = TypeVar("T")
 
 BY_TOPIC_ID = 10
 """First version of OffsetCommit and OffsetFetch that identifies topics by id."""
@@ -166,13 +164,16 @@ def prepare_commit(
 ) -> Generator[None, None, PreparedCommit]:
     """Compute the records and the response of a request in short steps."""
     topics, unknown = _resolved(image, request, context)
-    records, committed = yield from _committed(config, topics, request, context)
-    encoded = EncodedRecords()
-    for record in records:
-        encoded.append(record)
-        yield
+    api = _api_of(request)
+    records, committed = EncodedRecords(), []
+    for topic in topics:
+        responses: list[Any] = []
+        for part in topic.partitions:
+            responses += _commit(config, api, request, context.now_ms, topic, (part,), records)
+            yield
+        committed.append(api.makers[1](topic.name, topic.topic_id, tuple(responses)))
     return PreparedCommit(
-        config=config, image=image, topics=topics, unknown=unknown, records=encoded, committed=committed
+        config=config, image=image, topics=topics, unknown=unknown, records=records, committed=committed
     )
 
 
@@ -194,7 +195,18 @@ def _written(
 ) -> tuple[Sequence[CoordinatorRecord], Committed]:
     if prepared is not None:
         return prepared.records, prepared.committed
-    return _at_once(_committed(shard.config, topics, request, context))
+    api = _api_of(request)
+    make_topic = api.makers[1]
+    records: list[CoordinatorRecord] = []
+    committed = [
+        make_topic(
+            topic.name,
+            topic.topic_id,
+            tuple(_commit(shard.config, api, request, context.now_ms, topic, topic.partitions, records)),
+        )
+        for topic in topics
+    ]
+    return records, committed
 
 
 def _resolved(
@@ -221,54 +233,43 @@ def _api_of(request: OffsetCommitRequest | TxnOffsetCommitRequest) -> _Api:
     return _COMMIT if isinstance(request, OffsetCommitRequest) else _TRANSACTION
 
 
-def _committed(
+def _commit(
     config: CoordinatorConfig,
-    topics: Topics,
+    api: _Api,
     request: OffsetCommitRequest | TxnOffsetCommitRequest,
-    context: RequestContext,
-) -> Generator[None, None, tuple[list[CoordinatorRecord], Committed]]:
-    """Return the records of a commit and the response for each topic, in short steps."""
-    api = _api_of(request)
-    records: list[CoordinatorRecord] = []
-    committed = []
-    expires, with_ids = -1, config.behaviour.transactional_topic_ids
+    now_ms: int,
+    topic: _Topic,
+    partitions: Sequence[Any],
+    records: list[CoordinatorRecord],
+) -> list[Any]:
+    """Add the records of some partitions of a topic; return the response for each partition."""
+    topic_id, expire_timestamp_ms = topic.topic_id, -1
     if isinstance(request, OffsetCommitRequest):
-        with_ids = True
         if request.retention_time_ms != -1:
-            expires = context.now_ms + request.retention_time_ms
-    _, make_topic, make_partition = api.makers
-    for topic in topics:
-        partitions = []
-        for part in topic.partitions:
-            code = _metadata_error(config, part)
-            partitions.append(make_partition(part.partition_index, code))
-            if code is _NONE:
-                records.append(
-                    offset_commit(
-                        config,
-                        request.group_id,
-                        topic.name,
-                        part.partition_index,
-                        part.committed_offset,
-                        part.committed_leader_epoch,
-                        part.committed_metadata or "",
-                        context.now_ms,
-                        expires,
-                        topic.topic_id if with_ids else Uuid.ZERO,
-                    )
+            expire_timestamp_ms = now_ms + request.retention_time_ms
+    elif not config.behaviour.transactional_topic_ids:
+        topic_id = Uuid.ZERO
+    make_partition = api.makers[2]
+    responses = []
+    for part in partitions:
+        code = _metadata_error(config, part)
+        responses.append(make_partition(part.partition_index, code))
+        if code is _NONE:
+            records.append(
+                offset_commit(
+                    config,
+                    request.group_id,
+                    topic.name,
+                    part.partition_index,
+                    part.committed_offset,
+                    part.committed_leader_epoch,
+                    part.committed_metadata or "",
+                    now_ms,
+                    expire_timestamp_ms,
+                    topic_id,
                 )
-            yield
-        committed.append(make_topic(topic.name, topic.topic_id, tuple(partitions)))
-    return records, committed
-
-
-def _at_once(work: Generator[None, None, T]) -> T:
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
+            )
+    return responses
 
 
 def _with(first: Any, more: Any) -> Any:
