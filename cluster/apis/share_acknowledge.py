@@ -11,7 +11,7 @@ from quorate.cluster.apis.groups import lacks_feature
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.share.acknowledge import RENEW, Acknowledgement
 from quorate.cluster.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionPartition
-from quorate.cluster.share.store import ShareError, ShareOutcome
+from quorate.cluster.share.store import ShareError, ShareOutcome, ShareRequestFailed
 from quorate.codecs.api.broker import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from quorate.codecs.api.broker.share_acknowledge import PartitionData, ShareAcknowledgeTopicResponse
 from quorate.codecs.api.broker.share_fetch import LeaderIdAndEpoch, NodeEndpoint
@@ -55,7 +55,11 @@ def share_acknowledge(
         response.complete(_response(broker, group_id, outcomes))
 
     readable = readable_topics(broker, context, (topic.topic_id for topic in request.topics))
-    acknowledge_all(broker, request, context, readable).on_complete(respond)
+    try:
+        stored = acknowledge_all(broker, request, context, readable)
+    except ShareRequestFailed:
+        return ShareAcknowledgeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+    stored.on_complete(respond)
     return response
 
 
@@ -87,6 +91,8 @@ def acknowledge_all(broker: "Broker", request: Any, context: Context, readable: 
     """Acknowledge the records of all partitions in a request.
 
     As in Kafka, a partition without acknowledgements has a result only if another one has some.
+
+    Raises `ShareRequestFailed` if one fails the request; partitions before it are acknowledged.
     """
     outcomes: Outcomes = {}
     empty: list[SessionPartition] = []

@@ -26,7 +26,7 @@ from quorate.cluster.share.fetched import FetchedRecords
 from quorate.cluster.share.manager import LedSharePartition
 from quorate.cluster.share.partition import SharePartitionStatus
 from quorate.cluster.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, SessionPartition, ShareSession, next_epoch
-from quorate.cluster.share.store import ShareError, ShareOutcome
+from quorate.cluster.share.store import ShareError, ShareOutcome, ShareRequestFailed
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import ShareFetchRequest, ShareFetchResponse
 from quorate.codecs.api.broker.share_fetch import AcquiredRecords, PartitionData, ShareFetchableTopicResponse
@@ -60,8 +60,10 @@ def share_fetch(broker: "Broker", request: ShareFetchRequest, context: Context) 
         at_ms = context.now_ms + request.max_wait_ms  # or the client would try again at once
         broker.cluster.clock.call_at(at_ms, lambda: response.complete(failed))
         return response
-    run = _ShareFetchRun(broker, request, context, session, response)
-    run.start()
+    try:
+        _ShareFetchRun(broker, request, context, session, response).start()
+    except ShareRequestFailed:
+        return ShareFetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
     return response
 
 
@@ -117,6 +119,8 @@ class _ShareFetchRun:
 
         A broker stores acknowledgements while it fetches: records that a request releases are only
         fetched by the same request if there are no others.
+
+        Raises `ShareRequestFailed` if an acknowledgement does: nothing is fetched then.
         """
         request = self.request
         ids = {topic.topic_id for topic in request.topics}

@@ -19,7 +19,13 @@ from quorate.cluster.share.in_flight import (
     RecordState,
 )
 from quorate.cluster.share.partition import SharePartition, Transition
-from quorate.cluster.share.store import DELIVERED_TOO_OFTEN, REJECTED, ShareError, ShareOutcome
+from quorate.cluster.share.store import (
+    DELIVERED_TOO_OFTEN,
+    REJECTED,
+    ShareError,
+    ShareOutcome,
+    ShareRequestFailed,
+)
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.coordinator.results import Pending
 
@@ -38,7 +44,11 @@ class Acknowledgement(NamedTuple):
 
 
 def acknowledge(partition: SharePartition, member_id: str, some: Sequence[Acknowledgement]) -> Pending[ShareOutcome]:
-    """Acknowledge records of a member. The result comes when the states are stored."""
+    """Acknowledge records of a member. The result comes when the states are stored.
+
+    Raises `ShareRequestFailed` where Kafka does. Transitions of acknowledgements before that one
+    have begun, and never end.
+    """
     done: Pending[ShareOutcome] = Pending()
     transitions: list[Transition] = []
     try:
@@ -59,10 +69,16 @@ def acknowledge(partition: SharePartition, member_id: str, some: Sequence[Acknow
 
 
 def _batches(partition: SharePartition, one: Acknowledgement) -> list[InFlightBatch]:
-    """Return the batches with acknowledged offsets."""
+    """Return the batches with acknowledged offsets.
+
+    Kafka's `fetchSubMapForAcknowledgementBatch` throws a NullPointerException if the offsets begin
+    before the start offset, end at or after it, and no batch in flight begins at or before it.
+    """
     floor = partition.in_flight.floor(one.first)
     if floor is None and one.first < partition.start_offset:
         floor = partition.in_flight.floor(partition.start_offset)
+        if floor is None:
+            raise ShareRequestFailed(f"no batch is in flight at the start offset {partition.start_offset}")
     if floor is None:
         raise _invalid_state("Batch record not found. The request batch offsets are not found in the cache.")
     batches = partition.in_flight.between(floor.first, one.last)

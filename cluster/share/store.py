@@ -31,6 +31,10 @@ class ShareError(QuorateError):
         self.outcome = ShareOutcome(code, message)
 
 
+class ShareRequestFailed(QuorateError):
+    """A whole request fails with UNKNOWN_SERVER_ERROR, as Kafka throws an exception."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareConfigs:
     """Configs of a share group. They may change between two calls.

@@ -39,6 +39,8 @@ from quorate.codecs.api.broker import (
     InitProducerIdRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
 )
 from quorate.codecs.api.broker import alter_client_quotas_request as request_structs
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTransaction
@@ -51,6 +53,10 @@ from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
 from quorate.codecs.api.broker.offset_for_leader_epoch import OffsetForLeaderPartition, OffsetForLeaderTopic
+from quorate.codecs.api.broker.share_acknowledge import AcknowledgePartition, AcknowledgeTopic
+from quorate.codecs.api.broker.share_fetch import AcknowledgementBatch
+from quorate.codecs.api.broker.share_fetch import FetchPartition as ShareFetchPartition
+from quorate.codecs.api.broker.share_fetch import FetchTopic as ShareFetchTopic
 from quorate.codecs.api.describe_share_group_offsets import DescribeShareGroupOffsetsRequestGroup
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
@@ -62,7 +68,8 @@ from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_gaps import GAPS, Gap
 from tests.cluster.helpers.pair_play import Duel, duel
-from tests.cluster.helpers.pair_themes import SHARES, STREAMS
+from tests.cluster.helpers.pair_share_values import share_members
+from tests.cluster.helpers.pair_themes import SHARES, STREAMS, first_topics
 from tests.cluster.helpers.wire import Wire
 from tests.extent import portion
 from tests.integration.test_versions import recorded
@@ -487,6 +494,59 @@ def test_a_share_group_bumps_its_epoch_once_share_state_is_initialized(both: Due
     ours, _, found = pair.request(replace(join, member_epoch=2, subscribed_topic_names=None), 1)
     assert not found
     assert (ours.member_epoch, len(ours.assignment.topic_partitions)) == (3, 1)
+
+
+@pytest.mark.parametrize("release", ["both", "newest"])
+def test_an_acknowledgement_from_before_the_start_offset_can_fail_the_request(
+    release: str, request: pytest.FixtureRequest
+) -> None:
+    """Random requests of share groups on 4.3.1, seed 34007: Kafka throws a NullPointerException.
+
+    The start offset is 8, and nothing is in flight. The session and its records remain.
+    """
+    brokers: Duel = request.getfixturevalue(release)
+    pair = Pair(*brokers.ports, ids=brokers.ids)
+    prefix = "before-the-start-"
+    for message, version in (*first_topics(prefix), *share_members(prefix)):
+        _, _, found = pair.request(message, version)
+        assert not found
+        pair.settle()
+        if isinstance(message, ShareGroupHeartbeatRequest):
+            brokers.late_writes.wait_for_share_states(message.group_id)
+    topic_id = brokers.ours.core.topics[prefix + "a"].id
+    session = {"group_id": prefix + "share-0", "member_id": "m"}
+
+    def fetch(epoch: int, *acknowledged: tuple[int, int]) -> Any:
+        batches = tuple(
+            AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=(1,))
+            for first, last in acknowledged
+        )
+        partition = ShareFetchPartition(partition_index=0, acknowledgement_batches=batches)
+        topic = ShareFetchTopic(topic_id=topic_id, partitions=(partition,))
+        limits = {"max_wait_ms": 300, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 9, "batch_size": 9}
+        fetch_request = ShareFetchRequest(**session, share_session_epoch=epoch, topics=(topic,), **limits)  # type: ignore[arg-type]
+        ours, _, found = pair.request(fetch_request, 1)
+        assert not found
+        return ours
+
+    def acknowledge(epoch: int, first: int, last: int) -> int:
+        batch = AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=(1,))
+        partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=(batch,))
+        topics = (AcknowledgeTopic(topic_id=topic_id, partitions=(partition,)),)
+        ours, _, found = pair.request(
+            ShareAcknowledgeRequest(**session, share_session_epoch=epoch, topics=topics),  # type: ignore[arg-type]
+            1,
+        )
+        assert not found
+        return int(ours.error_code or ours.responses[0].partitions[0].error_code)
+
+    acquired = fetch(0).responses[0].partitions[0].acquired_records
+    assert [(one.first_offset, one.last_offset) for one in acquired] == [(0, 7)]
+    assert acknowledge(1, 0, 7) == 0
+    assert [acknowledge(2, 7, 8), fetch(3, (7, 8)).error_code] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert acknowledge(4, 0, 7) == 0
+    assert acknowledge(5, 8, 9) == ErrorCode.INVALID_RECORD_STATE
+    pair.close()
 
 
 def test_altered_share_offsets_of_unknown_topics_are_reported_by_partition(newest: Duel) -> None:

@@ -179,9 +179,9 @@ def share_members(prefix: str) -> list[tuple[Message, int]]:
     """Return requests after which members of a share group can fetch records."""
     config = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
     resource = AlterConfigsResource(resource_type=32, resource_name=prefix + SHARE_GROUP, configs=(config,))
-    records = [BatchRecord(offset=0, timestamp_ms=1_700_000_000_000, key=None, value=b"%d" % one) for one in range(4)]
-    parts = tuple(PartitionProduceData(index=0, records=encode_batch(records)) for _ in range(1))
-    topic = TopicProduceData(name=prefix + "a", partition_data=parts)
+    records = [BatchRecord(offset=one, timestamp_ms=1_700_000_000_000, key=None, value=b"%d" % one) for one in range(4)]
+    partition = PartitionProduceData(index=0, records=encode_batch(records))
+    topic = TopicProduceData(name=prefix + "a", partition_data=(partition,))
     joins: list[tuple[Message, int]] = [
         (
             ShareGroupHeartbeatRequest(

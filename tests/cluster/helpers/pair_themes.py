@@ -183,7 +183,8 @@ def theme_of(random: Random) -> Theme:
     return EVERYTHING if random.random() < 0.5 else random.choice(_THEMES)
 
 
-def _topics(prefix: str) -> list[tuple[Message, int]]:
+def first_topics(prefix: str) -> list[tuple[Message, int]]:
+    """Return the request that creates the topics of a theme."""
     compacted = (CreatableTopicConfig(name="cleanup.policy", value="compact"),)
     stamped = (CreatableTopicConfig(name="message.timestamp.type", value="LogAppendTime"),)
     topics = tuple(
@@ -230,7 +231,7 @@ def _members(prefix: str) -> list[tuple[Message, int]]:
 
 
 _BEGINNINGS = {
-    "topics": _topics,
+    "topics": first_topics,
     "transactional producers": _transactional_producers,
     "producers": _producers,
     "members": _members,

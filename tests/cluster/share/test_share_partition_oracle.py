@@ -23,7 +23,9 @@ def test_random_scripts_have_the_results_of_kafka(oracle: Oracle) -> None:
             seen["dead letters"] += len(result["letters"])
             seen["stored"] += len(result["writes"])
             seen["rolled back"] += step["do"] == "written" and bool(step["error"])
+            seen["thrown"] += "thrown" in result
             seen["invalid state"] += sum(code == 121 for _, code, _ in result["completed"])
     # The scripts reach what they are about.
     assert min(seen["acquired"], seen["stored"], seen["invalid state"]) > 1_000
     assert min(seen["advance"], seen["release"], seen["logStart"], seen["rolled back"], seen["dead letters"]) > 50
+    assert seen["thrown"] > 50
