@@ -14,6 +14,7 @@ from quorate.codecs.releases import KafkaVersion
 
 _4_0 = KafkaVersion(4, 0)
 _4_1 = KafkaVersion(4, 1)
+_4_3 = KafkaVersion(4, 3)
 _4_4 = KafkaVersion(4, 4)
 
 
@@ -36,7 +37,8 @@ class BrokerBehaviour:
     heartbeat of a consumer or share group, also one that does not coordinate the group.
     `acls_have_hosts`: an ACL with an empty host is rejected. `reports_missing_shared_topics`: the
     response to ShareFetch has an error for a topic that does not exist; before, the whole request
-    failed.
+    failed. `limits_group_configs`: brokers apply configs of groups within the limits of their own,
+    and only if these numbers have no spaces around them.
     """
 
     features_all_or_none: bool
@@ -49,6 +51,7 @@ class BrokerBehaviour:
     heartbeats_checked_first: bool
     acls_have_hosts: bool
     reports_missing_shared_topics: bool
+    limits_group_configs: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -66,4 +69,5 @@ class BrokerBehaviour:
             heartbeats_checked_first=version >= _4_1,
             acls_have_hosts=version >= _4_4,
             reports_missing_shared_topics=version >= _4_4,
+            limits_group_configs=version >= _4_3,
         )

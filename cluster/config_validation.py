@@ -6,7 +6,7 @@ ClientMetricsConfigs), and what may change while brokers run (DynamicBrokerConfi
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 from quorate.cluster.behaviour import BrokerBehaviour
@@ -230,16 +230,30 @@ def _without_nulls(configs: Mapping[str, str | None], whose: str) -> Mapping[str
     return {name: value for name, value in configs.items() if value is not None}
 
 
+def group_limits(broker_configs: EffectiveConfigs, names: Iterable[str]) -> dict[str, tuple[int | None, int | None]]:
+    """Return the minimum and maximum of those configs of groups that brokers' configs limit."""
+    known = broker_configs.keys(ConfigResourceType.BROKER)
+
+    def limit(bound: str) -> int | None:
+        text = broker_configs.effective(bound) if bound in known else None
+        return int(text) if text else None
+
+    found = {name: (limit(least), limit(most)) for name in names for least, most in [_names_of_limits(name)]}
+    return {name: limits for name, limits in found.items() if limits != (None, None)}
+
+
+def _names_of_limits(name: str) -> tuple[str, str]:
+    kind, _, rest = name.partition(".")
+    return f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
+
+
 def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs) -> str | None:
-    known, value = broker_configs.keys(ConfigResourceType.BROKER), broker_configs.effective
+    value = broker_configs.effective
     if len({*(tags := elements(configs.get(_TAGS, "")))}) < len(tags):
         return f"{_TAGS} must not contain duplicate tag keys."
-    for name, text in configs.items():
-        kind, _, rest = name.partition(".")
-        least, most = f"group.{kind}.min.{rest}", f"group.{kind}.max.{rest.removeprefix('num.')}"
-        for bound, must in ((least, _AT_LEAST), (most, _AT_MOST)):
-            limit = value(bound) if bound in known else None
-            if limit and not _holds(int(text), must, int(limit)):
+    for name, limits in group_limits(broker_configs, configs).items():
+        for bound, must, limit in zip(_names_of_limits(name), (_AT_LEAST, _AT_MOST), limits, strict=True):
+            if not _holds(int(configs[name]), must, limit):
                 return f"{name} {must} {bound}"
     if (assignor := configs.get(_TASK_ASSIGNOR)) is not None:
         registered = [one.removeprefix(_STREAMS_PREFIX) for one in elements(value("group.streams.assignors") or "")]

@@ -16,6 +16,7 @@ from quorate.cluster.access import AccessContext
 from quorate.cluster.authorizer import Authorizer, Operation
 from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.coordinators import TopicHost
+from quorate.cluster.group_configs import GroupConfigs
 from quorate.cluster.services import Services
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import Work
@@ -82,8 +83,15 @@ _GROUPS_PER_TURN = 200
 class GroupCoordinators:
     """All group coordinators of a cluster. `configs`: group id → dynamic configs."""
 
-    def __init__(self, services: Services, authorizer: Authorizer | None, persister: Persister) -> None:
+    def __init__(
+        self,
+        services: Services,
+        authorizer: Authorizer | None,
+        persister: Persister,
+        group_configs: GroupConfigs,
+    ) -> None:
         self.configs: dict[str, Mapping[str, Any]] = {}
+        self._group_configs = group_configs
         self._broker_configs = services.broker_configs
         self._state = services.state
         self._new_id = services.new_id
@@ -153,12 +161,12 @@ class GroupCoordinators:
 
     def config_changed(self, group: str) -> None:
         """Apply changed configs of a group."""
-        configs = self._state.group_configs.get(group)
-        if configs is None:
-            self.configs.pop(group, None)
-        else:
-            followed = {name: value for name, value in configs.items() if name in GROUP_CONFIGS}
+        configs = self._group_configs.of(group)
+        followed = {name: value for name, value in configs.items() if name in GROUP_CONFIGS}
+        if followed:
             self.configs[group] = group_configs(followed)
+        else:
+            self.configs.pop(group, None)
 
     def streams_heartbeat_interval_ms(self, group: str) -> int:
         """Return the heartbeat interval of a streams group."""

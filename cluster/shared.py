@@ -17,6 +17,7 @@ from quorate.cluster.controller.controller import Controller
 from quorate.cluster.controller.partitions import PartitionControl
 from quorate.cluster.controller.state import ClusterState, Delta
 from quorate.cluster.controller.topics import TopicControl
+from quorate.cluster.group_configs import GroupConfigs
 from quorate.cluster.groups import GroupCoordinators
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.meter import Meter
@@ -72,10 +73,11 @@ class SharedCluster:
         self.authorizer = Authorizer.of(self.broker_configs.properties, self.state.acls)
         self.security = security or Security()
         self.credentials = ScramCredentials(self.security.users, self.security.mechanisms, self.state.credentials)
-        self.share_configs = ShareGroupConfigs(self.services)
-        self.dead_letters = DeadLetterQueues(self.services, self.topic_control)
+        self.group_configs = GroupConfigs(self.services)
+        self.share_configs = ShareGroupConfigs(self.services, self.group_configs)
+        self.dead_letters = DeadLetterQueues(self.services, self.topic_control, self.group_configs)
         self.share_state = ShareCoordinators(self.services, self.topic_control)
-        self.groups = GroupCoordinators(self.services, self.authorizer, self.share_state)
+        self.groups = GroupCoordinators(self.services, self.authorizer, self.share_state, self.group_configs)
         self.transactions = TransactionCoordinators(self.services, self.controller, self.groups)
 
     # ---- state
@@ -124,6 +126,7 @@ class SharedCluster:
         if delta.client_metrics:
             self.client_metrics_version += 1
         for group in delta.group_configs:
+            self.group_configs.changed(group)
             self.groups.config_changed(group)
         for broker in delta.broker_configs:
             values = self.state.broker_configs.get(broker, {})

@@ -223,7 +223,8 @@ def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: b
         elif kind == ConfigResourceType.GROUP and known:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            own = cluster.state.group_configs.get(name, {})
+            stored = cluster.state.group_configs.get(name, {})
+            own = {key: known[key].parsed(value) for key, value in stored.items()}
             listed = [key for key in known.values() if not key.internal or key.name in own]
             configs = [_config_result(broker, key, own, _GROUP) for key in listed]
         elif kind == ConfigResourceType.CLIENT_METRICS:

@@ -1,9 +1,10 @@
-"""Configs of share groups: the group's own, within the limits of the brokers (KIP-932)."""
+"""Configs of share groups: the group's own, or those of the brokers (KIP-932)."""
 
 from collections.abc import Mapping
 from re import compile as pattern
 from typing import Final
 
+from quorate.cluster.group_configs import GroupConfigs
 from quorate.cluster.services import Services
 from quorate.cluster.share.store import ShareConfigs
 
@@ -14,15 +15,16 @@ _DURATION: Final = pattern(r"(?i)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?
 class ShareGroupConfigs:
     """The configs of all share groups."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, group_configs: GroupConfigs) -> None:
         self._services = services
+        self._group_configs = group_configs
         self._known: dict[str, ShareConfigs] = {}
 
     def of(self, group_id: str) -> ShareConfigs:
         """Return the configs of a group."""
         known = self._known.get(group_id)
         if known is None:
-            known = self._known[group_id] = self._read(self._services.state.group_configs.get(group_id, {}))
+            known = self._known[group_id] = self._read(self._group_configs.of(group_id))
         return known
 
     def changed(self) -> None:
@@ -41,15 +43,7 @@ class ShareGroupConfigs:
         )
 
     def _number(self, name: str, own: str | None) -> int:
-        """Return a numeric config, at most and at least what brokers allow."""
-        configs = self._services.broker_configs
-        if own is None:
-            return configs.number(f"group.share.{name}")
-        value = int(own)
-        least, most = (configs.effective(f"group.share.{limit}.{name}") for limit in ("min", "max"))
-        if least is not None and value < int(least):
-            return int(least)
-        return value if most is None else min(value, int(most))
+        return self._services.broker_configs.number(f"group.share.{name}") if own is None else int(own)
 
 
 def duration_ms(text: str) -> int:

@@ -8,6 +8,7 @@ note says why, and it is archived all the same, as in Kafka.
 from collections.abc import Iterator
 
 from quorate.cluster.controller.topics import TopicControl
+from quorate.cluster.group_configs import GroupConfigs
 from quorate.cluster.services import Services
 from quorate.cluster.topics import PartitionState, TopicState
 from quorate.codecs.api.error_codes import ErrorCode
@@ -31,8 +32,9 @@ class _Refused(QuorateError):
 class DeadLetterQueues:
     """Writes dead letters of all share groups of a cluster."""
 
-    def __init__(self, services: Services, topics: TopicControl) -> None:
+    def __init__(self, services: Services, topics: TopicControl, group_configs: GroupConfigs) -> None:
         self._services = services
+        self._group_configs = group_configs
         self._topics = topics
 
     def topic_of(self, group_id: str) -> str:
@@ -42,7 +44,7 @@ class DeadLetterQueues:
         """
         if self._services.state.features.get("share.version", 0) < _SUPPORTED_SINCE:
             return ""
-        return self._services.state.group_configs.get(group_id, {}).get("errors.deadletterqueue.topic.name", "").strip()
+        return self._group_configs.of(group_id).get("errors.deadletterqueue.topic.name", "").strip()
 
     def write(
         self, group_id: str, partition: PartitionState, first: int, last: int, delivery_count: int, cause: str
@@ -89,7 +91,7 @@ class DeadLetterQueues:
         delivery_count: int,
         cause: str,
     ) -> None:
-        copies = self._services.state.group_configs[group_id].get("errors.deadletterqueue.copy.record.enable", "")
+        copies = self._group_configs.of(group_id).get("errors.deadletterqueue.copy.record.enable", "")
         originals = _records(source, first, last) if copies.strip().lower() == "true" else {}
         target = topic.partitions[source.index % len(topic.partitions)]
         if target.leader < 0:

@@ -1,5 +1,6 @@
 """Dynamic configs of brokers (KIP-226): the same as on a real broker, and they take effect."""
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -275,6 +276,71 @@ def test_coordinators_follow_dynamic_configs_of_all_brokers() -> None:
         (runtime,) = cluster.core.groups.runtimes().values()
         config = runtime.shard.config
         assert (config.group_consumer_assignment_interval_ms, config.group_consumer_max_size) == (1234, 7)
+
+
+HEARTBEAT_MS = "consumer.heartbeat.interval.ms"
+
+
+def heartbeat_interval_ms(wire: Wire, group: str) -> int:
+    """Return the heartbeat interval that a new member receives."""
+    request = ConsumerGroupHeartbeatRequest(
+        group_id=group,
+        member_id="",
+        member_epoch=0,
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=("t",),
+        topic_partitions=(),
+    )
+    for _ in range(300):
+        response = wire.request(request, 0)
+        if response.error_code not in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+            break
+        wire.request(FindCoordinatorRequest(coordinator_keys=(group,)), 4)
+        time.sleep(0.1)
+    assert response.error_code == FINE
+    return int(response.heartbeat_interval_ms)
+
+
+def test_brokers_apply_configs_of_groups_within_the_limits_of_their_own(tmp_path: Path) -> None:
+    """Since 4.3: limits of a later start count, and a number with spaces is not applied."""
+    need_broker()
+    limit = "group.consumer.max.heartbeat.interval.ms"
+
+    def configure(wire: Wire) -> None:
+        for group, value in (("late", "12000"), ("spaces", " 7000 ")):
+            response = wire.request(changed(group, (HEARTBEAT_MS, SET, value), kind=GROUP), 1)
+            assert response.responses[0].error_code == FINE
+
+    def seen(wire: Wire) -> list[tuple[str, int]]:
+        found = []
+        for group in ("late", "spaces"):
+            (config,) = wire.request(described(group, HEARTBEAT_MS, kind=GROUP), 4).results[0].configs
+            found.append((config.value, heartbeat_interval_ms(wire, group)))
+        return found
+
+    same = {**SETTINGS, "kafka.version": VERSION}
+    with (
+        EmbeddedCluster(brokers=1, data=tmp_path, properties=same) as cluster,
+        Wire(cluster.core.brokers[1].port) as wire,
+    ):
+        configure(wire)
+        ours = [seen(wire)]
+        assert any("configs of group spaces are stored but not applied" in note for note in cluster.core.notes)
+    with (
+        EmbeddedCluster(brokers=1, data=tmp_path, properties={**same, limit: 9000}) as cluster,
+        Wire(cluster.core.brokers[1].port) as wire,
+    ):
+        ours.append(seen(wire))
+    with Broker(SETTINGS) as broker:
+        with Wire(broker.port) as wire:
+            configure(wire)
+            theirs = [seen(wire)]
+        broker.shut_down()
+        broker.change(**{limit.replace(".", "_"): 9000})
+        broker.start()
+        with Wire(broker.port) as wire:
+            theirs.append(seen(wire))
+    assert ours == theirs == [[("12000", 12_000), ("7000", 5_000)], [("12000", 9_000), ("7000", 5_000)]]
 
 
 @pytest.mark.parametrize(

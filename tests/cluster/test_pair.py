@@ -13,6 +13,7 @@ import pytest
 from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import (
     AlterShareGroupOffsetsRequest,
+    ConsumerGroupHeartbeatRequest,
     DescribeShareGroupOffsetsRequest,
     JoinGroupRequest,
     OffsetFetchRequest,
@@ -249,6 +250,51 @@ def test_invalid_configs_of_a_streams_group_are_rejected(newest: Duel, name: str
     assert not found
     assert ours.responses[0].error_code == ErrorCode.INVALID_CONFIG
     assert ours.responses[0].error_message == theirs.responses[0].error_message
+
+
+@pytest.mark.parametrize("release", ["both", "newest"])
+def test_configs_of_a_group_are_stored_but_not_applied_if_a_number_has_spaces(
+    release: str, request: pytest.FixtureRequest
+) -> None:
+    """bench/cluster_differential.py on 4.4.0, theme "configs", seed 32022.
+
+    The others of the change are not applied either.
+    """
+    brokers: Duel = request.getfixturevalue(release)
+    pair = Pair(*brokers.ports, ids=brokers.ids)
+    interval_ms, timeout_ms, delay_ms = (
+        "consumer.heartbeat.interval.ms",
+        "consumer.session.timeout.ms",
+        "streams.initial.rebalance.delay.ms",  # without limits, and so no number that is parsed again
+    )
+    look = DescribeConfigsResource(resource_type=32, resource_name="spaces", configuration_keys=None)
+    heartbeat = ConsumerGroupHeartbeatRequest(
+        group_id="spaces", member_id="m", member_epoch=0, rebalance_timeout_ms=1000, topic_partitions=()
+    )
+    received = []
+    changes: tuple[dict[str, str | None], ...] = (
+        {interval_ms: "6000"},
+        {interval_ms: " 7000 "},
+        {interval_ms: "8000", timeout_ms: "46000 "},
+        {timeout_ms: None},
+        {interval_ms: "9000", delay_ms: " 30 "},
+    )
+    for configs in changes:
+        altered = tuple(
+            AlterableConfig(name=name, config_operation=0 if value else 1, value=value)
+            for name, value in configs.items()
+        )
+        change = AlterConfigsResource(resource_type=32, resource_name="spaces", configs=altered)
+        ours, _, found = pair.request(IncrementalAlterConfigsRequest(resources=(change,)), 1)
+        assert not found
+        assert ours.responses[0].error_code == 0
+        pair.settle()
+        assert not pair.request(DescribeConfigsRequest(resources=(look,), include_synonyms=True), 4)[2]
+        ours, _, found = pair.request(replace(heartbeat, subscribed_topic_names=("spaces",)), 1)
+        assert not found
+        received.append(ours.heartbeat_interval_ms)
+    pair.close()
+    assert received == [6_000, 6_000, 6_000, 8_000, 9_000]
 
 
 @pytest.mark.parametrize("field", ["instance_id", "task_offsets", "task_end_offsets"])

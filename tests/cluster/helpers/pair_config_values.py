@@ -7,7 +7,7 @@ a time of its own get only values without effect.
 from collections.abc import Mapping
 from random import Random
 
-from quorate.codecs.configs import ConfigKey, ConfigResourceType, ConfigType, config_keys
+from quorate.codecs.configs import ConfigKey, ConfigType, config_keys
 from quorate.codecs.releases import KafkaVersion
 
 _TIMED = frozenset(
@@ -46,11 +46,7 @@ def random_config(random: Random, resource: int, version: KafkaVersion) -> tuple
     """Return the name and the value of a config of a resource type."""
     keys = config_keys(resource, version)
     key = keys[random.choice(sorted(keys))]
-    values = _values(key)
-    if resource == ConfigResourceType.GROUP and key.type is ConfigType.INT:
-        # The controller of 4.4 stores a number with spaces, but its brokers fail to apply it.
-        values = tuple(value for value in values if value is None or value == value.strip())
-    return key.name, random.choice(values)
+    return key.name, random.choice(_values(key))
 
 
 def _values(key: ConfigKey) -> tuple[str | None, ...]:

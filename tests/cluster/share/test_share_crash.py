@@ -37,6 +37,7 @@ def opened(data: Path) -> ClusterCore:
         broker.serving = True
     core.started()
     core.state.group_configs["g"] = {"share.auto.offset.reset": "earliest"}
+    core.group_configs.changed("g")
     core.share_configs.changed()
     return core
 

@@ -34,6 +34,7 @@ def core(clock: ManualClock) -> ClusterCore:
 
 def configure(core: ClusterCore, name: str, value: str, group: str = "g") -> None:
     core.state.group_configs[group] = {**core.state.group_configs.get(group, {}), name: value}
+    core.group_configs.changed(group)
     core.share_configs.changed()
 
 
