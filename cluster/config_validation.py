@@ -201,6 +201,13 @@ def check_topic_configs(broker_configs: EffectiveConfigs, configs: Mapping[str, 
     if least > most:
         problem = f"conflict topic config setting {name_of_least} ({least}) > {name_of_most} ({most})"  # plain: Kafka's
         raise ApiError(ErrorCode.INVALID_CONFIG, problem)
+    tiered = values.get("remote.storage.enable", "").strip().lower() == "true"
+    if tiered and broker_configs.effective("remote.log.storage.system.enable") != "true":
+        problem = (
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+        raise ApiError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def check_group_configs(broker_configs: EffectiveConfigs, configs: Mapping[str, str | None]) -> None:

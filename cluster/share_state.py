@@ -5,6 +5,7 @@ with which brokers reach them: as all brokers share a loop, it calls them withou
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -156,7 +157,7 @@ class ShareCoordinators:
         results = [self._run(request, *part) for part in parts(request)] if persistable(request) else []
         if any(result.error_code in _RETRIABLE for _, result in results):
             return self._persist(request)
-        pending.complete(response(request, results))
+        pending.complete(response(request, [_persisted(request, result) for result in results]))
         return pending
 
     def _persist(self, request: Message) -> Pending[Any]:
@@ -185,7 +186,7 @@ class ShareCoordinators:
                 if attempts > 1 and result[1].error_code in _RETRIABLE:
                     again.append((key, data))
                 else:
-                    done.append(result)
+                    done.append(_persisted(request, result))
                 yield None
             return done, again
 
@@ -228,3 +229,14 @@ class ShareCoordinators:
             assert isinstance(log, PartitionCoordinatorLog)
             if last is not None:
                 log.partition.log.delete_before(last)
+
+
+def _persisted(request: Message, result: PartResult) -> PartResult:
+    """Return the result that brokers receive, with the error message of `PersisterStateManager`."""
+    key, found = result
+    if not found.error_code:
+        return result
+    rpc, text = OPERATIONS[type(request)].rpc, found.error_message
+    if found.error_code in _RETRIABLE:
+        text = f"Exhausted max retries to complete {rpc} RPC without success."
+    return key, replace(found, error_message=f"Error in {rpc} RPC. {text}")

@@ -33,11 +33,13 @@ PartResult = tuple[SharePartitionKey, Any]
 class ShareStateOperation:
     """What an API does with each partition.
 
-    `name`: in error messages. `run`: the operation; takes the shard, the partition, its element of
-    the request and the time in ms. `topic_result`, `partition_result`: classes of the response.
+    `name`: in error messages of the coordinator; `rpc`: in those of the persister. `run`: the
+    operation; takes the shard, the partition, its element of the request and the time in ms.
+    `topic_result`, `partition_result`: classes of the response.
     """
 
     name: str
+    rpc: str
     run: Callable[[ShareCoordinatorShard, SharePartitionKey, Any, int], Result[Any]]
     topic_result: type[Any]
     partition_result: type[Any]
@@ -52,30 +54,35 @@ OPERATIONS: Final[Mapping[type[Message], ShareStateOperation]] = MappingProxyTyp
     {
         InitializeShareGroupStateRequest: ShareStateOperation(
             name="initialize share group state",
+            rpc="initialize state",
             run=ShareCoordinatorShard.initialize_state,
             topic_result=initialize_share_group_state.InitializeStateResult,
             partition_result=initialize_share_group_state.PartitionResult,
         ),
         ReadShareGroupStateRequest: ShareStateOperation(
             name="read share group state",
+            rpc="read state",
             run=ShareCoordinatorShard.read_state,
             topic_result=read_share_group_state.ReadStateResult,
             partition_result=read_share_group_state.PartitionResult,
         ),
         WriteShareGroupStateRequest: ShareStateOperation(
             name="write share group state",
+            rpc="write state",
             run=ShareCoordinatorShard.write_state,
             topic_result=write_share_group_state.WriteStateResult,
             partition_result=write_share_group_state.PartitionResult,
         ),
         DeleteShareGroupStateRequest: ShareStateOperation(
             name="delete share group state",
+            rpc="delete state",
             run=ShareCoordinatorShard.delete_state,
             topic_result=delete_share_group_state.DeleteStateResult,
             partition_result=delete_share_group_state.PartitionResult,
         ),
         ReadShareGroupStateSummaryRequest: ShareStateOperation(
             name="read share group state summary",
+            rpc="read state summary",
             run=ShareCoordinatorShard.read_summary,
             topic_result=read_share_group_state_summary.ReadStateSummaryResult,
             partition_result=read_share_group_state_summary.PartitionResult,

@@ -19,7 +19,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.alter_configs import AlterableConfig as Given
 from quorate.codecs.api.broker.alter_configs import AlterConfigsResource as Replaced
-from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
@@ -276,6 +276,22 @@ def test_coordinators_follow_dynamic_configs_of_all_brokers() -> None:
         (runtime,) = cluster.core.groups.runtimes().values()
         config = runtime.shard.config
         assert (config.group_consumer_assignment_interval_ms, config.group_consumer_max_size) == (1234, 7)
+
+
+@pytest.mark.parametrize("value", ["true", " TRUE ", "false"])
+def test_a_topic_cannot_have_remote_storage_without_a_broker_that_has_it(pair: Pair, value: str) -> None:
+    """bench/cluster_differential.py on 4.4.0, theme "configs", seed 40005."""
+    name, code = "remote.storage.enable", FINE if value == "false" else INVALID
+    plain = CreatableTopic(name="not-tiered", num_partitions=1, replication_factor=1)
+    pair.request(CreateTopicsRequest(topics=(plain,), timeout_ms=5000), 7)
+    pair.settle()
+    tiered = replace(plain, name="tiered", configs=(CreatableTopicConfig(name=name, value=value),))
+    created, theirs, found = pair.request(CreateTopicsRequest(topics=(tiered,), validate_only=True), 7)
+    assert not found
+    assert (created.topics[0].error_code, created.topics[0].error_message) == (code, theirs.topics[0].error_message)
+    ours, theirs, found = pair.request(changed("not-tiered", (name, SET, value), kind=TOPIC), 1)
+    assert not found
+    assert (ours.responses[0].error_code, ours.responses[0].error_message) == (code, theirs.responses[0].error_message)
 
 
 HEARTBEAT_MS = "consumer.heartbeat.interval.ms"

@@ -136,6 +136,17 @@ def test_older_leader_epochs_and_state_epochs_are_fenced() -> None:
     assert initialize(core, epoch=3).error_code == ErrorCode.FENCED_STATE_EPOCH
 
 
+def test_brokers_receive_errors_of_share_state_with_the_messages_of_kafkas_persister() -> None:
+    """Random requests of share groups on 4.3.1, seeds 34026 and 34029."""
+    core = with_topic()
+    assert write(core).error_message == (
+        "Error in write state RPC. Write operation on uninitialized share partition not allowed."
+    )
+    assert read(core).error_message == (
+        "Error in read state RPC. Read operation on uninitialized share partition not allowed."
+    )
+
+
 def test_state_survives_a_restart(tmp_path: Path) -> None:
     core = with_topic(tmp_path)
     initialize(core, start=5)
@@ -185,7 +196,11 @@ def test_persister_gives_up_after_five_attempts() -> None:
     clock.advance(14_999)
     assert not pending.done
     clock.advance(1)
-    assert result(pending).error_code == ErrorCode.NOT_COORDINATOR
+    failed = result(pending)
+    assert failed.error_code == ErrorCode.NOT_COORDINATOR
+    assert failed.error_message == (
+        "Error in read state RPC. Exhausted max retries to complete read state RPC without success."
+    )
 
 
 def test_records_before_the_oldest_snapshot_are_pruned() -> None:
