@@ -4,9 +4,9 @@ They start again after a load. What removing a member does is defined by the typ
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.modern import ModernGroup
@@ -30,6 +30,24 @@ def cancel_timers(shard: CoordinatorShard, group_id: str, member_id: str) -> Non
     shard.timers.cancel(session_timer(group_id, member_id))
     for key in (REBALANCE_TIMER, JOIN_TIMER, SYNC_TIMER):
         shard.timers.cancel(key % (group_id, member_id))
+
+
+@dataclass(slots=True)  # each member has one: in slots, it takes a quarter of a `partial`'s memory
+class FenceMember:
+    """A timer's operation: removes a member, if it still exists and has this epoch.
+
+    `epoch`: `None` for any.
+    """
+
+    sessions: "Sessions"
+    shard: CoordinatorShard
+    group_id: str
+    member_id: str
+    epoch: int | None = None
+
+    def __call__(self, now_ms: int) -> Result[None]:
+        """Return the records that remove the member."""
+        return self.sessions.fence_if_present(self.shard, self.group_id, self.member_id, now_ms, self.epoch)
 
 
 class Sessions:
@@ -59,7 +77,7 @@ class Sessions:
             timeout_ms = shard.config_of(group_id, self._timeout)
         key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
         if not shard.timers.postpone(key, at_ms):
-            shard.timers.schedule(key, at_ms, partial(self.fence_if_present, shard, group_id, member_id))
+            shard.timers.schedule(key, at_ms, FenceMember(self, shard, group_id, member_id))
 
     def watch_revocation(self, shard: CoordinatorShard, group_id: str, member: Any, now_ms: int) -> None:
         """Fence a member that does not revoke within its rebalance timeout.
@@ -71,12 +89,12 @@ class Sessions:
         if member.state is not self._revoking:
             shard.timers.cancel(key)
             return
-        expire = partial(self.fence_if_present, shard, group_id, member.member_id, epoch=member.epoch)
+        expire = FenceMember(self, shard, group_id, member.member_id, member.epoch)
         timeout_ms = -1 if member.metadata is None else member.metadata.rebalance_timeout_ms
         shard.timers.schedule(key, now_ms + timeout_ms, expire)
 
     def fence_if_present(
-        self, shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, *, epoch: int | None = None
+        self, shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, epoch: int | None = None
     ) -> Result[None]:
         """Remove the member, if it still exists and has this epoch."""
         group = shard.state.groups.get(group_id)

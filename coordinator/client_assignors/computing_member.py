@@ -14,7 +14,8 @@ from quorate.coordinator.consumer.checks import existing_member
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 TIMER = "compute-assignment-{}"
 """Key of the timer of the computing member, by group."""

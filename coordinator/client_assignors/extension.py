@@ -30,7 +30,8 @@ from quorate.coordinator.client_assignors.selection import announced_by, selecte
 from quorate.coordinator.consumer.target import INTERVAL
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import Addition, ConsumerGroupExtension, CoordinatorShard, Handler
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 _COMPUTE = written_tags(ComputeAssignment(should_compute_assignment=True))
 

@@ -18,7 +18,8 @@ from quorate.coordinator.client_assignors.selection import announcement
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 def consumer_group_prepare_assignment(

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.codecs.tags import read_tags
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 Offer = tuple[tuple[str, int, int], ...]
 """Client-side assignors of a member, in order of preference.

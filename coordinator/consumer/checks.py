@@ -8,7 +8,8 @@ from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC, ConsumerMember, Owned
 from quorate.coordinator.state.modern import ModernGroup, ModernMember
 
 M = TypeVar("M", bound=ModernMember)

@@ -28,7 +28,8 @@ from quorate.coordinator.records import tombstone
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, Owned
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC, ConsumerMember, Owned
 
 
 def consumer_group_heartbeat(
@@ -122,13 +123,12 @@ def _beat(
     if shard.extensions:
         extra = _extra(shard, progress, updated, joining=joining)
     assignment: Assignment | None = None
-    if updated.assigned != before.assigned:
+    if not updated.has_assigned(before):
         assignment = _assignment(updated.assigned, extra.assignment)
     elif joining or (extra.has_part and updated.epoch != before.epoch) or _is_full(request):
         loaded = Order.of(shard.config).loaded
-        assignment = _assignment(
-            updated.assigned if updated is not member else loaded(updated.assigned), extra.assignment
-        )
+        assigned = updated.assigned
+        assignment = _assignment(assigned if updated is not member else loaded(assigned), extra.assignment)
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.epoch,

@@ -16,7 +16,8 @@ from quorate.coordinator.conversion.downgrade import downgrade
 from quorate.coordinator.results import Result
 from quorate.coordinator.sessions import Sessions, cancel_timers
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember, MemberState
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC, ConsumerMember, MemberState, recorded
 
 
 def leave(
@@ -48,7 +49,7 @@ def _away(shard: CoordinatorShard, member: ConsumerMember, group_id: str) -> Coo
     kept = order.loaded(member.assigned)
     if order.maps:
         kept = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in order.loaded(kept).items()}
-    away = replace(member, epoch=LEAVE_STATIC, assigned=kept, pending_revocation={})
+    away = replace(member, epoch=LEAVE_STATIC, assigned_partitions=recorded(kept), partitions_pending_revocation=())
     return write.current_assignment(group_id, away, epochs=order.maps)
 
 

@@ -13,7 +13,8 @@ from quorate.coordinator.consumer.owned import Order, as_target
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import LEAVE_STATIC, ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC, ConsumerMember, recorded
 
 
 def find_or_join(
@@ -83,8 +84,8 @@ def replace_static(
         metadata=metadata,
         epoch=0,
         previous_epoch=0,
-        assigned=order.loaded(old.assigned),
-        pending_revocation=order.loaded(old.pending_revocation),
+        assigned_partitions=recorded(order.loaded(old.assigned)),
+        partitions_pending_revocation=recorded(order.loaded(old.pending_revocation)),
     )
     records += write.member_tombstones(group.group_id, old.member_id)
     records.append(write.member_metadata(group.group_id, member_id, as_written(new.metadata)))

@@ -12,7 +12,7 @@ from quorate.assignors.java_order.few import changed_numbers_in_order, few_in_or
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.coordinator.config import CoordinatorConfig
-from quorate.coordinator.state.consumer import Owned
+from quorate.coordinator.state.consumer_member import Owned
 
 Partitions = Mapping[Uuid, Sequence[int]]
 """Topic id → partitions, both in Java's order: a target assignment."""

@@ -14,7 +14,8 @@ from quorate.codecs.messages.consumer_group import ConsumerGroupPartitionMetadat
 from quorate.coordinator.consumer import records as write
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 class Subscriptions:

@@ -12,7 +12,8 @@ from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.consumer.subscriptions import Refreshed, subscription_type_of
 from quorate.coordinator.consumer.target import INTERVAL, Target, TargetRequest, last_target
 from quorate.coordinator.shard import ConsumerGroupExtension, CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 @dataclass(slots=True, kw_only=True)  # not frozen: created per heartbeat, in half the time

@@ -12,7 +12,7 @@ from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.consumer.owned import Order, Partitions, copied_set
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
-from quorate.coordinator.state.consumer import ConsumerMember, MemberState, Owned
+from quorate.coordinator.state.consumer_member import ConsumerMember, MemberState, Owned, recorded
 
 V = TypeVar("V")
 
@@ -110,6 +110,7 @@ def reconcile(member: ConsumerMember, situation: Situation) -> ConsumerMember:
 def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     order, target, jdk = situation.order, situation.target, situation.jdk
     assigned = order.loaded(member.assigned)
+    pending = member.pending_revocation if situation.behaviour.takes_back else {}
     topics = _either(target, assigned, jdk)
     kept: JavaHashMap[Uuid, Mapping[int, int]] | _OneTopic[Mapping[int, int]]
     revoked: JavaHashMap[Uuid, Mapping[int, int]] | _OneTopic[Mapping[int, int]]
@@ -130,7 +131,7 @@ def _step(member: ConsumerMember, situation: Situation) -> ConsumerMember:
             revoked.put(topic_id, {partition: here[partition] for partition in copied if partition not in staying})
         # Only one member can own a partition, so the member's own pending revocations are free for
         # it.
-        mine = member.pending_revocation.get(topic_id, {}) if situation.behaviour.takes_back else {}
+        mine = pending.get(topic_id, {})
         missing = [partition for partition in wanted if partition not in staying]
         free = [
             partition for partition in missing if partition in mine or situation.owner_epoch(topic_id, partition) == -1
@@ -169,7 +170,7 @@ def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     """Return the member without topics that it no longer subscribes to, at the same epoch."""
     order = situation.order
     assigned = order.loaded(member.assigned)
-    if not situation.topics and not member.pending_revocation:
+    if not situation.topics and not member.partitions_pending_revocation:
         if not assigned and member.previous_epoch == -1:
             return member  # new member of a group that was converted at generation 0
         left: Owned = {}
@@ -185,7 +186,7 @@ def _trimmed(member: ConsumerMember, situation: Situation) -> ConsumerMember:
     if pending and situation.still_owned(pending):
         trimmed = _moved(member, MemberState.UNREVOKED_PARTITIONS, member.epoch, left, pending)
     else:
-        trimmed = replace(member, previous_epoch=member.epoch, assigned=left)
+        trimmed = replace(member, previous_epoch=member.epoch, assigned_partitions=recorded(left))
     return trimmed if situation.behaviour.counts_trims else replace(trimmed, previous_epoch=member.previous_epoch)
 
 
@@ -196,13 +197,14 @@ def _moved(
         raise AssertionError(f"member {member.member_id} cannot change from {member.state.name} to {state.name}")
     # The previous epoch is set even if the epoch stays, so that a request that repeats after a lost
     # response is recognized.
-    return replace(
-        member,
+    return ConsumerMember(  # half the time of `replace`
+        member_id=member.member_id,
+        metadata=member.metadata,
         state=state,
         epoch=epoch,
         previous_epoch=member.epoch,
-        assigned=assigned,
-        pending_revocation=pending_revocation,
+        assigned_partitions=recorded(assigned),
+        partitions_pending_revocation=recorded(pending_revocation),
     )
 
 

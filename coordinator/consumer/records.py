@@ -1,6 +1,6 @@
 """Records of consumer groups."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.messages.consumer_group import (
@@ -23,7 +23,7 @@ from quorate.codecs.messages.consumer_group import (
 from quorate.codecs.tags import Tags
 from quorate.coordinator.consumer.owned import Partitions, as_recorded
 from quorate.coordinator.records import tombstone, written
-from quorate.coordinator.state.consumer import ConsumerMember, Owned
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 def group_epoch(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
@@ -78,27 +78,21 @@ def current_assignment(group_id: str, member: ConsumerMember, *, epochs: bool = 
 
     `epochs`: with assignment epochs (since 4.3, KIP-1251).
     """
+    assigned, pending = member.assigned_partitions, member.partitions_pending_revocation
     return written(
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id),
         ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
             previous_member_epoch=member.previous_epoch,
             state=member.state.value,
-            assigned_partitions=_owned(member.assigned, epochs=epochs),
-            partitions_pending_revocation=_owned(member.pending_revocation, epochs=epochs),
+            assigned_partitions=assigned if epochs else _without_epochs(assigned),
+            partitions_pending_revocation=pending if epochs else _without_epochs(pending),
         ),
     )
 
 
-def _owned(owned: Owned, *, epochs: bool) -> tuple[TopicPartitions, ...]:
-    return tuple(
-        TopicPartitions(
-            topic_id=topic_id,
-            partitions=tuple(partitions),
-            assignment_epochs=tuple(partitions.values()) if epochs else (),
-        )
-        for topic_id, partitions in owned.items()
-    )
+def _without_epochs(topics: Iterable[TopicPartitions]) -> tuple[TopicPartitions, ...]:
+    return tuple(TopicPartitions(topic_id=topic.topic_id, partitions=topic.partitions) for topic in topics)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:

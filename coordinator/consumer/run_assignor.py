@@ -29,7 +29,7 @@ from quorate.coordinator.consumer.owned import Partitions
 from quorate.coordinator.consumer.target import NewTargets, TargetRequest
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerMember
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 ASSIGNORS: Mapping[str, type[KafkaServerAssignor]] = {"uniform": UniformAssignor, "range": ServerRangeAssignor}
 """Kafka's server-side assignors by their names in `group.consumer.assignors`."""

@@ -11,7 +11,8 @@ from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.sessions import session_timer
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, MemberState
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import MemberState
 
 _STABLE = MemberState.STABLE  # the attribute of the enum takes 0.3 µs in Python 3.11
 

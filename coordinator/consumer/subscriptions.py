@@ -10,7 +10,8 @@ from quorate.coordinator.consumer import records as write
 from quorate.coordinator.consumer.partition_metadata import Subscriptions, changed_record
 from quorate.coordinator.metadata_hash import group_hash, topic_hash
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, is_homogeneous
+from quorate.coordinator.state.consumer import ConsumerGroup, is_homogeneous
+from quorate.coordinator.state.consumer_member import ConsumerMember
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.state.topic_counts import changed, recounted
 

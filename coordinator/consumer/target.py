@@ -10,7 +10,8 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartition
 from quorate.coordinator.consumer.owned import Partitions, as_target
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 INTERVAL = "group_consumer_assignment_interval_ms"
 """The config with the minimum time between two target assignments."""

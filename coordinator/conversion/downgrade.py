@@ -18,7 +18,8 @@ from quorate.coordinator.offsets.groups import group_tombstones
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicState
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
 

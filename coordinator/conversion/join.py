@@ -24,7 +24,8 @@ from quorate.coordinator.conversion.timers import joined
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
 

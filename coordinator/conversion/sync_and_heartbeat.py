@@ -23,7 +23,8 @@ from quorate.coordinator.conversion.timers import expect_rejoin, restart_session
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Pending, RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember, MemberState
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL
 
 
@@ -141,9 +142,9 @@ def _classic_member(group: ConsumerGroup, member_id: str, instance_id: str | Non
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return whether another member still owns a partition of the member's target assignment."""
+    assigned = member.assigned
     return any(
-        partition not in member.assigned.get(topic.topic_id, {})
-        and group.partition_epoch(topic.topic_id, partition) != -1
+        partition not in assigned.get(topic.topic_id, {}) and group.partition_epoch(topic.topic_id, partition) != -1
         for topic in group.targets.get(member.member_id, ())
         for partition in topic.partitions
     )

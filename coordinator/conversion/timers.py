@@ -1,11 +1,9 @@
 """Timers of classic members in a consumer group, for rejoining and for SyncGroup."""
 
-from functools import partial
-
 from quorate.coordinator.consumer.leaving import SESSIONS
-from quorate.coordinator.sessions import JOIN_TIMER, SYNC_TIMER
+from quorate.coordinator.sessions import JOIN_TIMER, SYNC_TIMER, FenceMember
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerMember
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 def expect_rejoin(shard: CoordinatorShard, group_id: str, member: ConsumerMember, now_ms: int) -> None:
@@ -13,7 +11,7 @@ def expect_rejoin(shard: CoordinatorShard, group_id: str, member: ConsumerMember
 
     The timeout starts with the first response that requires it to rejoin.
     """
-    expire = partial(SESSIONS.fence_if_present, shard, group_id, member.member_id)
+    expire = FenceMember(SESSIONS, shard, group_id, member.member_id)
     key = JOIN_TIMER % (group_id, member.member_id)
     shard.timers.schedule_if_absent(key, now_ms + member.metadata.rebalance_timeout_ms, expire)
 
@@ -30,7 +28,7 @@ def joined(
     """Start the member's session, and wait for SyncGroup within its rebalance timeout."""
     shard.timers.cancel(JOIN_TIMER % (group_id, member_id))
     SESSIONS.start(shard, group_id, member_id, now_ms, session_timeout_ms)
-    expire = partial(SESSIONS.fence_if_present, shard, group_id, member_id)
+    expire = FenceMember(SESSIONS, shard, group_id, member_id)
     shard.timers.schedule(SYNC_TIMER % (group_id, member_id), now_ms + rebalance_timeout_ms, expire)
 
 

@@ -26,7 +26,8 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.records import tombstone
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.classic import ClassicGroup
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember, recorded
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, ReplayError
 
 
@@ -128,10 +129,12 @@ def _member(
         metadata=metadata,
         epoch=generation,
         previous_epoch=generation,
-        assigned={
-            topic_id: dict.fromkeys(grown_map(numbers) if order.maps else numbers, generation)
-            for topic_id, numbers in partitions.items()
-        },
+        assigned_partitions=recorded(
+            {
+                topic_id: dict.fromkeys(grown_map(numbers) if order.maps else numbers, generation)
+                for topic_id, numbers in partitions.items()
+            }
+        ),
     )
 
 

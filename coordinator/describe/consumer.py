@@ -12,7 +12,8 @@ from quorate.coordinator.describe.common import describe_each, in_map_order
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 def consumer_group_describe(

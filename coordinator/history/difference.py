@@ -11,7 +11,7 @@ from quorate.coordinator.history.facts import Cause, EpochBumped, EpochReason, F
 from quorate.coordinator.history.labels import Partition
 from quorate.coordinator.history.views import GroupView, MemberView, view
 from quorate.coordinator.state import CoordinatorState, GroupKind
-from quorate.coordinator.state.consumer import LEAVE_STATIC
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC
 
 
 def diff(before: CoordinatorState, after: CoordinatorState) -> dict[str, tuple[Fact, ...]]:

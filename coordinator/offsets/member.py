@@ -17,6 +17,7 @@ from quorate.coordinator.state import (
     StreamsGroup,
     StreamsMember,
 )
+from quorate.coordinator.state.consumer_member import Owned
 from quorate.coordinator.streams.checks import check_has_epoch
 from quorate.coordinator.streams.reconcile import hash_order
 
@@ -97,7 +98,7 @@ def _assigned_at(
     group: ConsumerGroup | StreamsGroup, member: ConsumerMember | StreamsMember
 ) -> Callable[[str, Uuid, int], int | None]:
     if isinstance(member, ConsumerMember):
-        return partial(_partition_epoch, member)
+        return partial(_partition_epoch, member.assigned, member.pending_revocation)
     topology = group.topology if isinstance(group, StreamsGroup) else None
     by_id = {} if topology is None else {one.subtopology_id: one for one in topology.subtopologies}
     # Several subtopologies can read a topic. The last one in Kafka's map counts.
@@ -108,9 +109,9 @@ def _assigned_at(
     return partial(_task_epoch, member, subtopology_of)
 
 
-def _partition_epoch(member: ConsumerMember, topic: str, topic_id: Uuid, partition: int) -> int | None:
-    epoch = member.assigned.get(topic_id, {}).get(partition)
-    return member.pending_revocation.get(topic_id, {}).get(partition) if epoch is None else epoch
+def _partition_epoch(assigned: Owned, pending: Owned, topic: str, topic_id: Uuid, partition: int) -> int | None:
+    epoch = assigned.get(topic_id, {}).get(partition)
+    return pending.get(topic_id, {}).get(partition) if epoch is None else epoch
 
 
 def _task_epoch(

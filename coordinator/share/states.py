@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from quorate.coordinator.state.consumer import MemberState
+from quorate.coordinator.state.consumer_member import MemberState
 from quorate.coordinator.state.share import ShareMember
 
 TRANSITIONS: Mapping[MemberState, frozenset[MemberState]] = MappingProxyType(

@@ -10,7 +10,8 @@ state.groups["billing"].state
 """
 
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember, MemberState
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember, MemberState
 from quorate.coordinator.state.coordinator_state import CoordinatorState
 from quorate.coordinator.state.groups import CoordinatorGroup, GroupKind, ReplayError
 from quorate.coordinator.state.offsets import CommittedOffset, Offsets

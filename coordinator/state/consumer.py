@@ -1,15 +1,12 @@
 """Consumer groups of KIP-848 as stored in records."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
-from enum import IntEnum
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
-from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import (
-    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionValue,
@@ -17,86 +14,11 @@ from quorate.codecs.messages.consumer_group import (
     TopicPartitions,
 )
 from quorate.codecs.tags import Tags
+from quorate.coordinator.state.consumer_member import ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
-from quorate.coordinator.state.modern import LEFT, ModernGroup
+from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.state.target_index import TargetIndex
 from quorate.coordinator.state.topic_counts import Recount, recount
-
-LEAVE_STATIC = -2
-"""The member epoch of a static member that left temporarily (KIP-345)."""
-
-Owned = Mapping[Uuid, Mapping[int, int]]
-"""Topic id → partition → assignment epoch (KIP-1251), in the record's order."""
-
-
-class MemberState(IntEnum):
-    """The reconciliation state of a member, by the numbers in records."""
-
-    STABLE = 0
-    UNREVOKED_PARTITIONS = 1
-    """It must revoke partitions first."""
-    UNRELEASED_PARTITIONS = 2
-    """Other members must revoke partitions of its target assignment."""
-    UNKNOWN = 127
-
-    @classmethod
-    def of(cls, value: int) -> "MemberState":
-        """Return the state of a record's byte, `UNKNOWN` for an unknown one."""
-        return cls(value) if value in (0, 1, 2) else cls.UNKNOWN
-
-
-_NEW = ConsumerGroupMemberMetadataValue(
-    instance_id=None,
-    rack_id=None,
-    client_id="",
-    client_host="",
-    subscribed_topic_names=(),
-    subscribed_topic_regex="",
-    server_assignor=None,
-    classic_member_metadata=None,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerMember:
-    """A member with its metadata (as in its record), epoch and current assignment."""
-
-    member_id: str
-    metadata: ConsumerGroupMemberMetadataValue = _NEW
-    epoch: int = 0
-    previous_epoch: int = -1
-    state: MemberState = MemberState.STABLE
-    assigned: Owned = field(default_factory=dict)
-    pending_revocation: Owned = field(default_factory=dict)
-
-    @property
-    def uses_classic_protocol(self) -> bool:
-        """Whether it joined by JoinGroup (a group in online migration)."""
-        return self.metadata.classic_member_metadata is not None
-
-    @property
-    def is_away(self) -> bool:
-        """Whether it is a static member that left temporarily (epoch -2)."""
-        return self.epoch == LEAVE_STATIC
-
-    def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether it has exactly its target assignment of that epoch."""
-        return self.state is MemberState.STABLE and self.epoch == epoch
-
-    def with_assignment(self, value: ConsumerGroupCurrentMemberAssignmentValue) -> "ConsumerMember":
-        """Return the member with the current assignment of a record."""
-        return replace(
-            self,
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=MemberState.of(value.state),
-            assigned=owned_of(value.assigned_partitions, value.member_epoch),
-            pending_revocation=owned_of(value.partitions_pending_revocation, value.member_epoch),
-        )
-
-    def without_assignment(self) -> "ConsumerMember":
-        """Return the member after a tombstone of its current assignment."""
-        return ConsumerMember(member_id=self.member_id, metadata=self.metadata, epoch=LEFT, previous_epoch=LEFT)
 
 
 class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
@@ -199,11 +121,28 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         The last result is cached, as a heartbeat and the replay of its records both need it.
         """
         known = self._recounted
-        if known is None or known[0] is not before or known[1] is not after:
+        if known is None or known[0] is not before or known[1] != after:
             known = self._recounted = before, after, recount(self.topic_subscribers, before, after, regex=False)
         return known[2]
 
     # Replay
+
+    def shared_metadata(
+        self, old: ConsumerGroupMemberMetadataValue, new: ConsumerGroupMemberMetadataValue
+    ) -> ConsumerGroupMemberMetadataValue:
+        """Return a member's new metadata: those of the newest member, or its topics, if equal.
+
+        Most members of a group have the same, which would take most of its memory. An object that
+        is not `old` remains one: `put_member` counts it.
+        """
+        newest = next(reversed(self.members.values()), None)
+        if newest is None or newest.metadata is old:
+            return new
+        shared = newest.metadata
+        if shared == new:
+            return shared
+        names = shared.subscribed_topic_names
+        return replace(new, subscribed_topic_names=names) if names == new.subscribed_topic_names else new
 
     def put_member(self, member: ConsumerMember) -> None:
         """Add or replace a member, and update all counts over members.
@@ -225,18 +164,18 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
             for change in (-1, 1):
                 _count(self.regex_subscribers, member.metadata.subscribed_topic_regex, change)
         if old is not None:
-            self._release(old.assigned, old.epoch)
-            self._release(old.pending_revocation, old.epoch)
-        self._take(member.assigned, member.epoch)
-        self._take(member.pending_revocation, member.epoch)
+            self._release(old.assigned_partitions, old.epoch)
+            self._release(old.partitions_pending_revocation, old.epoch)
+        self._take(member.assigned_partitions, member.epoch)
+        self._take(member.partitions_pending_revocation, member.epoch)
 
     def remove_member(self, member_id: str) -> None:
         """Remove an existing member."""
         old = self.members.pop(member_id)
         self._homogeneous = None
         self._recount(old.metadata, None)
-        self._release(old.assigned, old.epoch)
-        self._release(old.pending_revocation, old.epoch)
+        self._release(old.assigned_partitions, old.epoch)
+        self._release(old.partitions_pending_revocation, old.epoch)
         instance_id = old.metadata.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
@@ -300,34 +239,34 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.topic_subscribers.put_all(found.more)
         self.topics_changed(found.new, found.down.gone)
 
-    def _take(self, owned: Owned, epoch: int) -> None:
+    def _take(self, topics: Iterable[TopicPartitions], epoch: int) -> None:
         """Set the owner of partitions.
 
         Raises `ReplayError` if another member owns one at the same or a later epoch. An earlier
         epoch is overwritten (KAFKA-19862).
         """
-        for topic_id, partitions in owned.items():
-            epochs = self.partition_epochs.setdefault(topic_id, {})
-            for partition in partitions:
+        for topic in topics:
+            epochs = self.partition_epochs.setdefault(topic.topic_id, {})
+            for partition in topic.partitions:
                 previous = epochs.get(partition)
                 if previous is not None and previous >= epoch:
                     raise ReplayError(
-                        f"group {self.group_id}: partition {topic_id}-{partition} is assigned at epoch {epoch}, "
+                        f"group {self.group_id}: partition {topic.topic_id}-{partition} is assigned at epoch {epoch}, "
                         f"but its owner has epoch {previous}"
                     )
                 epochs[partition] = epoch
 
-    def _release(self, owned: Owned, epoch: int) -> None:
+    def _release(self, topics: Iterable[TopicPartitions], epoch: int) -> None:
         """Free partitions, except those that another member owns since."""
-        for topic_id, partitions in owned.items():
-            epochs = self.partition_epochs.get(topic_id)
+        for topic in topics:
+            epochs = self.partition_epochs.get(topic.topic_id)
             if epochs is None:
                 continue
-            for partition in partitions:
+            for partition in topic.partitions:
                 if epochs.get(partition) == epoch:
                     del epochs[partition]
             if not epochs:
-                del self.partition_epochs[topic_id]
+                del self.partition_epochs[topic.topic_id]
 
 
 def is_homogeneous(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:
@@ -339,21 +278,6 @@ def is_homogeneous(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, i
     if not regexes:
         return all(by_name == members for by_name, _ in counts)
     return next(iter(regexes.values())) == members and counts <= {(0, 1)}
-
-
-def owned_of(topics: Iterable[TopicPartitions], member_epoch: int) -> Owned:
-    """Return the partitions of a record with their assignment epochs.
-
-    Without assignment epochs (before 4.3), or with a wrong number of them, that is the member
-    epoch.
-    """
-    owned: dict[Uuid, dict[int, int]] = {}
-    for topic in topics:
-        epochs = topic.assignment_epochs
-        if epochs is None or len(epochs) != len(topic.partitions):
-            epochs = (max(member_epoch, 0),) * len(topic.partitions)
-        owned[topic.topic_id] = dict(zip(topic.partitions, epochs, strict=True))
-    return owned
 
 
 def _count(counts: TimelineMap[str, int], name: str, change: int) -> None:

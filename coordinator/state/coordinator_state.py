@@ -279,7 +279,8 @@ class CoordinatorState:
     def _member(self, cls: type[ModernGroup[Any, Any]], key: Any, value: Any) -> None:
         if value is not None:
             group = self._get_or_create(cls, key.group_id)
-            group.put_member(replace(group.need_member(key.member_id), metadata=value))
+            member = group.need_member(key.member_id)
+            group.put_member(replace(member, metadata=group.shared_metadata(member.metadata, value)))
         elif (found := self._removable(cls, key)) is not None:
             found.remove_member(key.member_id)
 

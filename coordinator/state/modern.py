@@ -125,6 +125,10 @@ class ModernGroup(CoordinatorGroup, Generic[M, T]):
         """Return the member, or a new one that is not added."""
         return self.members.get(member_id) or self.member_class(member_id=member_id)
 
+    def shared_metadata(self, old: Any, new: Any) -> Any:
+        """Return the new metadata of a member, with objects shared with other members."""
+        return new
+
     def put_member(self, member: M) -> None:
         """Add or replace a member."""
         self.members[member.member_id] = member

@@ -7,7 +7,7 @@ from quorate.assignors.java_order import TimelineMap, copied_set
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.codecs.messages.share_group import ShareGroupCurrentMemberAssignmentValue, ShareGroupMemberMetadataValue
-from quorate.coordinator.state.consumer import MemberState
+from quorate.coordinator.state.consumer_member import MemberState
 from quorate.coordinator.state.groups import GroupKind
 from quorate.coordinator.state.modern import LEFT, ModernGroup
 from quorate.coordinator.state.topic_counts import counted_down, recounted

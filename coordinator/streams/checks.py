@@ -8,7 +8,7 @@ from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_blank, fenced, invalid
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import LEAVE_STATIC
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember
 from quorate.coordinator.state.streams_tasks import AssignedTasks
 from quorate.coordinator.streams.topology import ConfiguredTopology

@@ -8,7 +8,7 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.sessions import Sessions, cancel_timers
 from quorate.coordinator.shard import CoordinatorShard
-from quorate.coordinator.state.consumer import LEAVE_STATIC
+from quorate.coordinator.state.consumer_member import LEAVE_STATIC
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
 from quorate.coordinator.state.streams_tasks import AssignedTasks
 from quorate.coordinator.streams import records as write

@@ -30,7 +30,8 @@ from quorate.coordinator.log import MemoryLog, StoredRecord
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import Addition, ConsumerGroupExtension, CoordinatorShard, Handler
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 START_MS = 1_700_000_000_000
 ORDERS = Uuid(bytes(15) + b"\x01")

@@ -13,6 +13,7 @@ from quorate.coordinator.consumer.reconcile import TRANSITIONS, Situation, recon
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.state import ConsumerMember, MemberState
+from quorate.coordinator.state.consumer_member import recorded
 
 T, U = Uuid(bytes(15) + b"\x01"), Uuid(bytes(15) + b"\x02")
 IMAGE = MetadataImage.EMPTY.with_topics(
@@ -27,8 +28,8 @@ def member(state: MemberState, *assigned: int, pending: tuple[int, ...] = (), ep
         epoch=epoch,
         previous_epoch=epoch - 1,
         state=state,
-        assigned={T: dict.fromkeys(assigned, 3)} if assigned else {},
-        pending_revocation={T: dict.fromkeys(pending, 3)} if pending else {},
+        assigned_partitions=recorded({T: dict.fromkeys(assigned, 3)} if assigned else {}),
+        partitions_pending_revocation=recorded({T: dict.fromkeys(pending, 3)} if pending else {}),
     )
 
 

@@ -21,7 +21,8 @@ from quorate.codecs.messages import (
 from quorate.coordinator.history import History
 from quorate.coordinator.history.facts import MemberProgressed
 from quorate.coordinator.records import written
-from quorate.coordinator.state.consumer import ConsumerGroup, ConsumerMember
+from quorate.coordinator.state.consumer import ConsumerGroup
+from quorate.coordinator.state.consumer_member import ConsumerMember
 
 
 @dataclass

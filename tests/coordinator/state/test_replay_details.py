@@ -11,7 +11,7 @@ from quorate.codecs.messages import consumer_group as consumer
 from quorate.codecs.messages import share_group as share
 from quorate.codecs.messages import streams_group as streams
 from quorate.codecs.messages.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from quorate.codecs.messages.consumer_group import TopicPartitions
+from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue, TopicPartitions
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.releases import KafkaVersion
 from quorate.codecs.tags import OWN_TAG
@@ -25,7 +25,7 @@ from quorate.coordinator.state import (
     ShareGroup,
 )
 from quorate.coordinator.state.classic import topics_of
-from quorate.coordinator.state.consumer import owned_of
+from quorate.coordinator.state.consumer_member import ConsumerMember, owned_of, recorded, with_epochs
 from quorate.coordinator.state.streams import TaskState
 from tests.coordinator.single_records import Log, T, U, member, rejected
 
@@ -75,12 +75,58 @@ def test_partition_without_owner_is_free() -> None:
 def test_missing_or_miscounted_assignment_epochs_default_to_the_member_epoch() -> None:
     def read(*epochs: int, none: bool = False, member: int = 4) -> dict[int, int]:
         given = None if none else epochs
-        owned = owned_of([TopicPartitions(topic_id=T, partitions=(3, 1), assignment_epochs=given)], member)
-        return dict(owned[T])
+        topics = (TopicPartitions(topic_id=T, partitions=(3, 1), assignment_epochs=given),)
+        return dict(owned_of(with_epochs(topics, member))[T])
 
     assert read(7, 8) == {3: 7, 1: 8}
     assert read(7) == read() == read(none=True) == {3: 4, 1: 4}
     assert read(member=0) == read(member=-1) == {3: 0, 1: 0}
+
+
+def test_repeated_topics_and_partitions_count_once() -> None:
+    once = TopicPartitions(topic_id=T, partitions=(1,), assignment_epochs=(7,))
+    log = Log()
+    for owned in (
+        (TopicPartitions(topic_id=T, partitions=(1, 1), assignment_epochs=(6, 7)),),
+        (TopicPartitions(topic_id=T, partitions=(0,), assignment_epochs=(7,)), once),
+    ):
+        log.write("CurrentMemberAssignment", replace(log.current_value(7), assigned_partitions=owned), "g", "m")
+        assert log.group.members["m"].assigned_partitions == (once,)
+        assert log.group.partition_epochs == {T: {1: 7}}
+
+
+def test_members_are_equal_in_any_order_of_partitions() -> None:
+    def owning(*partitions: int, epoch: int = 3) -> ConsumerMember:
+        return ConsumerMember(member_id="m", assigned_partitions=recorded({T: dict.fromkeys(partitions, epoch)}))
+
+    assert owning(0, 1) == owning(1, 0)
+    assert owning(0, 1) != owning(0)
+    assert owning(0) != owning(0, epoch=4)
+
+
+def test_members_share_equal_metadata_and_topics() -> None:
+    """As decoded, each member has its own copies, which were a quarter of a large group."""
+    log = Log()
+
+    def joins(member_id: str, host: str) -> ConsumerGroupMemberMetadataValue:
+        topics = tuple("".join(name) for name in (["t"], ["topic"]))
+        log.write("MemberMetadata", member(client_host=host, subscribed_topic_names=topics), "g", member_id)
+        found: ConsumerGroupMemberMetadataValue = log.group.members[member_id].metadata
+        assert (found.client_host, found.subscribed_topic_names) == (host, ("t", "topic"))
+        return found
+
+    first, second, elsewhere = joins("a", "/h"), joins("b", "/h"), joins("c", "/other")
+    assert second is first
+    assert elsewhere.subscribed_topic_names is first.subscribed_topic_names
+    assert log.group.topic_subscribers == {"t": (3, 0), "topic": (3, 0)}
+
+
+def test_repeated_metadata_of_a_member_count_as_new() -> None:
+    """Also if another member has the same: the instance id belongs to the last one."""
+    log = Log()
+    for member_id in ("a", "b", "a"):
+        log.write("MemberMetadata", member(instance_id="i"), "g", member_id)
+        assert log.group.static_members == {"i": member_id}
 
 
 def test_states_of_newer_releases_are_unknown() -> None:

@@ -8,7 +8,7 @@ from quorate.coordinator.behaviour import Behaviour, since
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer.reconcile import Situation, reconcile
 from quorate.coordinator.image import MetadataImage, TopicImage
-from quorate.coordinator.state.consumer import ConsumerMember, MemberState
+from quorate.coordinator.state.consumer_member import ConsumerMember, MemberState, recorded
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_member_is_reassigned_its_pending_revocations(version: str, state: Membe
         member_id="m",
         epoch=2,
         state=MemberState.UNREVOKED_PARTITIONS,
-        assigned={topic: {0: 2}},
-        pending_revocation={topic: {1: 2}},
+        assigned_partitions=recorded({topic: {0: 2}}),
+        partitions_pending_revocation=recorded({topic: {1: 2}}),
     )
     situation = Situation(
         epoch=3,
