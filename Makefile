@@ -26,10 +26,13 @@ DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
 # would compile all modules again.
 test test-full test-quick: export PYTHONDONTWRITEBYTECODE =
 
+# First, because scripts/setup-go installs it if the machine's is missing or older.
+test test-full test-quick bench: export PATH := $(CURDIR)/build/go/go/bin:$(PATH)
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-full test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers browser clean
+.PHONY: help demo test test-full test-quick test-spark-matrix fuzz coverage mutate lint format bench bench-diff docs dist dist-check picture constraints setup java containers browser go clean
 
 help: ## Show this list
 	@echo "make targets:"
@@ -40,13 +43,13 @@ demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in o
 	@mkdir -p build
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
-test: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
+test: .venv/.dev java $(SPARK_CLASSES) containers browser go ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
 	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
-test-full: .venv/.dev java $(SPARK_CLASSES) containers browser ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
+test-full: .venv/.dev java $(SPARK_CLASSES) containers browser go ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
 	$(PYTEST) --hypothesis-profile full --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
-test-quick: .venv/.dev java $(SPARK_CLASSES) browser ## Run all tests except those with brokers in containers
+test-quick: .venv/.dev java $(SPARK_CLASSES) browser go ## Run all tests except those with brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 test-spark-matrix: .venv/bin/python java ## Run the pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'); results in docs/how-to/spark.md
@@ -72,7 +75,7 @@ format: .venv/.dev ## Format the sources as make lint requires
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
 
-bench: .venv/.dev java containers browser ## Run the benchmarks of what users feel, print one table with the goals, and write it to docs/explanation/speed.md (BENCH_ARGS="--quick --only codecs")
+bench: .venv/.dev java containers browser go ## Run the benchmarks of what users feel, print one table with the goals, and write it to docs/explanation/speed.md (BENCH_ARGS="--quick --only codecs")
 	.venv/bin/python bench/speed.py $(BENCH_ARGS)
 
 bench-diff: test-full ## Run all tests without samples, then long differential sweeps against Kafka's classes and damaged data directories (a day)
@@ -95,7 +98,7 @@ picture: .venv/.dev browser ## Draw docs/images/demo.svg, the picture in README.
 constraints: .venv/bin/python ## Write constraints.txt (UPGRADE=1: with the newest versions)
 	.venv/bin/python -P scripts/make_constraints.py $(if $(UPGRADE),--upgrade)
 
-setup: .venv/.dev .venv/.docs java browser ## Do all set-up of the targets above
+setup: .venv/.dev .venv/.docs java browser go ## Do all set-up of the targets above
 
 # Containers: a running engine, and Kafka's images.
 
@@ -106,6 +109,11 @@ containers:
 
 browser:
 	@scripts/setup-browser
+
+# Modules of franz-go's clients and of kfake, and Go itself if it is missing.
+
+go: .venv/bin/python
+	@scripts/setup-go .venv/bin/python
 
 clean: ## Remove built files, but not .venv
 	rm -rf build dist site tests/*/target codecs/_native*.so

@@ -196,7 +196,7 @@ CLIENTS = [librdkafka, librdkafka_848, librdkafka_share, kafka_python, aiokafka]
 _MODULES = Path(os.environ.get("GOMODCACHE") or Path.home() / "go" / "pkg" / "mod")
 HAS_FRANZ = shutil.which("go") is not None and (_MODULES / "github.com" / "twmb" / "franz-go@v1.22.2").is_dir()
 if HAS_FRANZ:
-    CLIENTS += [franz_go, franz_go_share]  # only if it is built: `make bench` fetches its modules
+    CLIENTS += [franz_go, franz_go_share]  # scripts/setup-go fetches its modules
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=lambda one: one.__name__)

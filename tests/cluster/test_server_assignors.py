@@ -291,7 +291,7 @@ class NamedUniform(RackAwareUniformAssignor):
     name = "uniform"
 
 
-@pytest.mark.skipif(not HAS_FRANZ, reason="Go or franz-go is missing; make bench fetches it")
+@pytest.mark.skipif(not HAS_FRANZ, reason="Go or franz-go is missing: scripts/setup-go fetches it")
 def test_franz_go_members_get_local_partitions() -> None:
     properties = {**QUICK_GROUPS, "group.consumer.assignors": [NamedUniform()]}
     with EmbeddedCluster(racks=RACKS, properties=properties, seed=1) as kafka, ExitStack() as stack:
