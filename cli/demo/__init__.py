@@ -98,8 +98,8 @@ def _summary(play: "Play") -> str:
     twice = f", {play.duplicates} of them twice" if play.duplicates else ", none twice"
     moves = len(list(play.moves()))
     return (
-        f"{play.sent:,} messages were sent and {len(play.seen):,} consumed{twice}; "
-        f"{moves} partitions moved to another consumer; {play.now_s:.1f} s, all in this process"
+        f"{play.sent:,} messages sent, {len(play.seen):,} consumed{twice}; "
+        f"{moves} partitions moved to another consumer; {play.now_s:.1f} s in one process"
     )
 
 

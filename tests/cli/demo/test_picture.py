@@ -34,7 +34,7 @@ def test_the_picture_shows_the_demo():
     assert "$ quorate demo" in text
     assert "6 of 6 partitions are read in their consumer's rack" in text
     assert "(remote)" in text
-    assert re.search(r"([\d,]+) messages were sent and \1 consumed", text)
+    assert re.search(r"([\d,]+) messages sent, \1 consumed", text)
 
 
 def test_the_picture_has_no_external_resources():
