@@ -164,7 +164,10 @@ def test_a_lab_starts_if_up_is_killed_and_is_removed_if_up_is_interrupted(labs, 
         preexec_fn=_enable_interrupts,
     )
     folder = lab_folder("lab")
-    wait_for("a lab is being started", (folder / "plan.json").exists, 20_000)
+    begun = folder / (
+        "lock" if number == signal.SIGKILL else "plan.json"
+    )  # the lab's process writes its id into the former
+    wait_for("a lab is being started", lambda: begun.exists() and begun.read_text(), 20_000)
     up.send_signal(number)
     up.wait(300)
     if number == signal.SIGINT:
