@@ -21,7 +21,13 @@ try:
     import aiokafka
     from aiokafka.abc import ConsumerRebalanceListener
     from aiokafka.consumer.fetcher import Fetcher
-    from aiokafka.errors import KafkaConfigurationError, KafkaConnectionError, UnsupportedVersionError
+    from aiokafka.errors import (
+        IllegalStateError,
+        KafkaConfigurationError,
+        KafkaConnectionError,
+        UnsupportedVersionError,
+    )
+    from aiokafka.util import commit_structure_validate
 
     from quorate.consumers.aiokafka_coordinator import AioCoordinator
     from quorate.consumers.aiokafka_requests import GroupError
@@ -180,11 +186,21 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
             return
         state = self._subscription
         listener, assignment, in_group = state.listener, state.member_assignment, state.partitions_auto_assigned()
-        offsets = {} if assignment is None else assignment.all_consumed_offsets()
         state.unsubscribe()
         if in_group and (own := self._own) is not None:
-            own.leave(listener, offsets)
+            own.leave(listener, assignment)
         self._client.set_topics([])
+
+    async def commit(self, offsets: Any = None) -> None:
+        """Commit offsets. The listener may also commit when `unsubscribe` calls it."""
+        dropped = None if self._own is None or self.assignment() else self._own.dropped
+        if dropped is None:
+            await super().commit(offsets)
+            return
+        offsets = dropped.all_consumed_offsets() if offsets is None else commit_structure_validate(offsets)
+        if other := offsets.keys() - dropped.tps:
+            raise IllegalStateError(f"Partition {min(other)} is not assigned")
+        await self._own.commit_offsets(dropped, offsets)
 
     async def _bootstrap(self) -> None:
         # aiokafka 0.14 leaves a connection open, which nothing else refers to, if `bootstrap` is
@@ -200,6 +216,7 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
 
     async def stop(self, operation: LeaveOperation = LeaveOperation.DEFAULT) -> None:
         """Stop the consumer. `operation`: whether it leaves the group (KIP-1092)."""
+        operation = LeaveOperation(operation)
         if not self._uses_group:
             await super().stop()
             return

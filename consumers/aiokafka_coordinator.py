@@ -95,6 +95,7 @@ class AioCoordinator(OffsetCoordinator):
         self._client_assignors = client_assignors
         self._subscribed: Any = None
         self._listener: Any = None
+        self._dropped: Any = None
         self._events: deque[Action] = deque()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._wake = asyncio.Event()
@@ -130,11 +131,17 @@ class AioCoordinator(OffsetCoordinator):
         """Join, or update the subscription."""
         self._wake.set()
 
-    def leave(self, listener: Any, offsets: dict[Any, Any]) -> None:
-        """Commit `offsets` if commits are automatic, run the listener, and leave the group."""
+    def leave(self, listener: Any, assignment: Any) -> None:
+        """Commit if commits are automatic, run the listener, and leave the group."""
         self._subscribed = None
         self._listener = listener
-        self._start("leave", self._leave(offsets))
+        self._dropped = assignment
+        self._start("leave", self._leave())
+
+    @property
+    def dropped(self) -> Any:
+        """The assignment before `unsubscribe`, as long as the member may commit its offsets."""
+        return self._dropped if "leave" in self._tasks and self._membership.member_epoch > 0 else None
 
     async def close(self, operation: LeaveOperation = LeaveOperation.DEFAULT) -> None:
         """Commit, leave the group, and end all tasks. As in aiokafka, no listener is called."""
@@ -147,7 +154,7 @@ class AioCoordinator(OffsetCoordinator):
                 await self._finish_events()
                 await self._close_membership(operation)
         except (TimeoutError, errors.KafkaError) as error:
-            log.warning("Closing the member of group %s: %s", self.group_id, error or "no response")
+            log.warning("Closing the member of group %s: %s", self.group_id, str(error) or "no response")
         finally:
             self._closing.set_result(None)
             await self._cancel(self._coordination_task, *self._tasks.values(), self._commit_refresh_task)
@@ -408,7 +415,7 @@ class AioCoordinator(OffsetCoordinator):
             async with asyncio.timeout(max(0, action.deadline_ms - now_ms()) / 1000):
                 await self.commit_before_rebalance(dict if assignment is None else assignment.all_consumed_offsets)
         except (TimeoutError, errors.KafkaError) as error:
-            log.warning("Commit before a rebalance of group %s failed: %s", self.group_id, error or "too late")
+            log.warning("Commit before a rebalance of group %s failed: %s", self.group_id, str(error) or "too late")
             failure = error
         self._complete(action, failure)
 
@@ -438,13 +445,13 @@ class AioCoordinator(OffsetCoordinator):
         except Exception:
             log.exception("%s of %s for group %s failed", method, listener, self.group_id)
 
-    async def _leave(self, offsets: dict[Any, Any]) -> None:
-        if self._enable_auto_commit and self._membership.member_epoch > 0:
+    async def _leave(self) -> None:
+        if self._enable_auto_commit and self._membership.member_epoch > 0 and self._dropped is not None:
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
-                    await self.commit_before_rebalance(lambda: offsets)
+                    await self.commit_before_rebalance(self._dropped.all_consumed_offsets)
             except (TimeoutError, errors.KafkaError) as error:
-                log.warning("Commit of group %s on unsubscribing failed: %s", self.group_id, error)
+                log.warning("Commit of group %s on unsubscribing failed: %s", self.group_id, str(error) or "too late")
         self._membership.leave()
         self._dispatch()
         while self._membership.state not in NOT_IN_GROUP:

@@ -235,6 +235,16 @@ class GroupSubscription(SubscriptionState):  # type: ignore[misc]
             return set(super().paused_partitions())
         return {at for at in self.assigned_partitions() if self._assigned_state(at).paused_by_user}
 
+    async def wait_for_assignment(self) -> None:
+        """Wait for an assignment that still exists when the caller continues.
+
+        aiokafka's fetcher would end for ever if the application has unsubscribed in between.
+        """
+        while True:
+            await super().wait_for_assignment()
+            if self._subscription is not None and self._subscription.assignment is not None:
+                return
+
     # The coordinator.
 
     @property

@@ -38,6 +38,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+NO_NAMES = "use instances, such as [RangeAssignor()]; group_remote_assignor takes the name of a brokers' assignor"
+
 UNKNOWN_FAILURE = 1
 """The error code that members receive if an assignor raises any other exception."""
 
@@ -123,12 +125,16 @@ class _Existing(ConsumerAssignor):
 class OfferedAssignors:
     """The assignors of one consumer, in order of preference.
 
-    Raises `InputError` for two with one name, and for `cooperative-sticky`.
+    Raises `InputError` for two with one name, for `cooperative-sticky`, and for other objects.
     """
 
     def __init__(self, assignors: Iterable[ConsumerAssignor | Assignor]) -> None:
         self._assignors: dict[str, ConsumerAssignor] = {}
+        if isinstance(assignors, str) or not isinstance(assignors, Iterable):
+            raise InputError(f"client_assignors: {assignors!r} is no list of assignors", NO_NAMES)
         for given in assignors:
+            if not isinstance(given, ConsumerAssignor | Assignor):
+                raise InputError(f"client_assignors: {given!r} is no assignor", NO_NAMES)
             one = _Existing(given) if isinstance(given, Assignor) else given
             if one.name in self._assignors:
                 raise InputError(f"client_assignors: two assignors have the name {one.name!r}", "rename one")

@@ -21,10 +21,11 @@ try:
     from kafka.errors import IllegalStateError, KafkaConfigurationError, UnsupportedVersionError
 
     from quorate.consumers.kafka_python_coordinator import ConsumerProtocolCoordinator
+    from quorate.consumers.kafka_python_requests import GroupError
 except ImportError as error:
     raise ImportError("quorate.consumers.kafka_python needs kafka-python 3: pip install 'kafka-python>=3.0'") from error
 
-__all__ = ["KafkaConsumer", "SubscriptionPattern"]
+__all__ = ["GroupError", "KafkaConsumer", "SubscriptionPattern"]
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,12 @@ class KafkaConsumer(kafka.KafkaConsumer):  # type: ignore[misc]  # kafka-python 
         uses_consumer_protocol = options.check(configs, CLASSIC_ONLY)
         assignors = options.offered()
         self._own: ConsumerProtocolCoordinator | None = None
-        super().__init__(*topics, **configs)
+        try:
+            super().__init__(*topics, **configs)
+        except BaseException:
+            if hasattr(self, "_client"):
+                self._client.close()  # kafka-python keeps its thread and connections
+            raise
         if not uses_consumer_protocol or self.config["group_id"] is None:
             return
         apis = self._manager.broker_version_data.api_versions or {}
@@ -90,7 +96,7 @@ class KafkaConsumer(kafka.KafkaConsumer):  # type: ignore[misc]  # kafka-python 
                 self._own.regex = None
             return
         if self._own is None:
-            raise KafkaConfigurationError("SubscriptionPattern needs group_protocol='consumer'")
+            raise KafkaConfigurationError("SubscriptionPattern needs group_protocol='consumer' and a group_id")
         if topics:
             raise IllegalStateError("subscribe to topics or to a pattern, not to both")
         super().subscribe(pattern="(?!)", listener=listener)  # of no topic: the brokers resolve it
@@ -118,7 +124,14 @@ class KafkaConsumer(kafka.KafkaConsumer):  # type: ignore[misc]  # kafka-python 
         timeout_ms: float | None = None,
         operation: LeaveOperation = LeaveOperation.DEFAULT,
     ) -> None:
-        """Close the consumer. `operation`: whether it leaves the group (KIP-1092)."""
+        """Close the consumer. `operation`: whether it leaves the group (KIP-1092).
+
+        Raises `KafkaError` if the listener failed; the consumer is closed all the same.
+        """
         if self._own is not None:
-            self._own.leave_operation = operation
-        super().close(autocommit=autocommit, timeout_ms=timeout_ms)
+            self._own.leave_operation = LeaveOperation(operation)
+        try:
+            super().close(autocommit=autocommit, timeout_ms=timeout_ms)
+        except BaseException:
+            self._client.close()  # kafka-python keeps its thread and connections
+            raise

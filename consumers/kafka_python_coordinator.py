@@ -41,7 +41,7 @@ from quorate.consumers.actions import (
 from quorate.consumers.client_assignors import OfferedAssignors, next_step
 from quorate.consumers.heartbeats import Identity, TopicSubscription
 from quorate.consumers.kafka_python_loop import HeartbeatLoop, now_ms
-from quorate.consumers.kafka_python_requests import EpochManager, OwnRequest
+from quorate.consumers.kafka_python_requests import EpochManager, OwnRequest, error_for
 from quorate.consumers.membership import ConsumerMembership
 from quorate.consumers.states import NOT_IN_GROUP, ConsumerState
 from quorate.consumers.transitions import LeaveOperation
@@ -77,6 +77,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
     _events: deque[Action | BaseException]
     _has_events: threading.Event
     _left: threading.Event
+    _fatal: RaiseError | None
     _started: bool
     auto_commit_interval: float
     next_auto_commit_deadline: float
@@ -114,6 +115,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
         self._events = deque()
         self._has_events = threading.Event()
         self._left = threading.Event()
+        self._fatal = None
         self._started = False
         self._cluster.add_listener(WeakMethod(self._learn_topic_names))
         return self
@@ -140,6 +142,10 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             wait = WAKE_UP_SECONDS if timeout_ms is None else min(WAKE_UP_SECONDS, timeout_ms / 1000)
             self._has_events.wait(wait)
         self._run_events()
+        if self._closing:
+            return False  # a listener has closed the consumer
+        if self._fatal is not None:
+            raise error_for(self._fatal.error, self._fatal.message)
         if self._membership.member_epoch > 0 and not self._committing:
             self._maybe_auto_commit_offsets_async()
         return True
@@ -183,6 +189,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
 
     def maybe_leave_group(self, *_: Any, timeout_ms: float | None = None, **__: Any) -> None:
         """Leave the group, and run the listener, as Java's `unsubscribe`."""
+        if self._closing:
+            return  # `close` leaves the group; its listener has called this
         self._left.clear()
         with self._lock:
             self._membership.leave()
@@ -192,6 +200,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             self._run_events()
         finally:
             self._heartbeat_wakeup.notify()
+        if self._membership.state is ConsumerState.PREPARE_LEAVING:
+            return  # a listener has called this, and the member leaves when it returns
         self._left.wait((timeout_ms or self.config["request_timeout_ms"]) / 1000)
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
@@ -359,12 +369,16 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                 failure = failure or action
                 continue
             if isinstance(action, RaiseError):
-                failure = failure or errors.for_code(action.error)(action.message)
+                failure = failure or error_for(action.error, action.message)
+                if self._membership.state is ConsumerState.FATAL:
+                    self._fatal = action
                 continue
             if isinstance(action, AssignmentReceived):
                 self._notify_assignor(action)
                 continue
             error = self._run_event(action)
+            if self._closing:
+                return  # the listener has closed the consumer
             if error is not None and failure is None:
                 failure = errors.KafkaError("User rebalance callback throws an error")
                 failure.__cause__ = error

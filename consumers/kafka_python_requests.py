@@ -3,10 +3,37 @@
 import struct
 from typing import Any
 
+from kafka import errors
+
+from quorate.codecs.api.body import encode_api
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.lookup import api_of
+from quorate.codecs.errors import QuorateError
 from quorate.codecs.fast_decode import message_decoder
 from quorate.codecs.message import Message
 from quorate.consumers.frames import frame_of, read_correlation_id
+
+
+class GroupError(QuorateError, errors.BrokerResponseError):  # type: ignore[misc]  # kafka-python has no types
+    """An error for which kafka-python has no exception, such as INVALID_REGULAR_EXPRESSION.
+
+    `code` is Kafka's error code.
+    """
+
+    def __init__(self, code: ErrorCode, message: str = "") -> None:
+        super().__init__(f"{code.name}: {message}" if message else code.name)
+        self.code = code
+        self.errno = code.value
+        self._message = message
+
+    def __reduce__(self) -> Any:
+        return GroupError, (self.code, self._message)
+
+
+def error_for(code: ErrorCode, message: str) -> errors.KafkaError:
+    """Return the exception of an error code: kafka-python's own if there is one."""
+    kind = errors.kafka_errors.get(code)
+    return GroupError(code, message) if kind is None else kind(message)
 
 
 class _Header:
@@ -31,11 +58,12 @@ class OwnRequest:
     """A request of `quorate.codecs.api`, as kafka-python's connection wants it.
 
     Its response is the message of `quorate.codecs.api`. Only for APIs that are flexible in all
-    versions, such as ConsumerGroupHeartbeat.
+    versions, such as ConsumerGroupHeartbeat. Raises `EncodeError` for a value of the wrong type.
     """
 
     def __init__(self, message: Message, *, min_version: int = 0) -> None:
         api = api_of(type(message))
+        encode_api(message, api.versions[-1])  # a connection that is not ready yet would lose the error
         self.message = message
         self.name = api.name
         self.API_KEY = api.key  # kafka-python's name

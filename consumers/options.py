@@ -15,15 +15,29 @@ NO_CLIENT_ASSIGNORS = (
 )
 
 
+TEXTS = ("group_id", "group_instance_id", "client_rack", "group_remote_assignor")
+DURATIONS = ("max_poll_interval_ms", "rebalance_timeout_ms")
+"""Parameters whose values heartbeats contain; the clients check them neither."""
+
+MAX_INT = 2**31 - 1
+
+
 @dataclass(frozen=True, slots=True)
 class SubscriptionPattern:
     """A regex that the brokers resolve (RE2), for `subscribe(pattern=...)`. Needs Kafka 4.0.
 
     It has to match a whole name. A pattern that is a `str` is the client's own: Python's syntax,
     resolved by the consumer, and it has to match the beginning of a name.
+    Raises `TypeError`, and `ValueError` for an empty regex, as Java's consumer.
     """
 
     pattern: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.pattern, str):
+            raise TypeError(f"SubscriptionPattern: the regex is {self.pattern!r}; use a string")
+        if not self.pattern:
+            raise ValueError("SubscriptionPattern: the regex is empty; '.*' matches all topics")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,14 @@ class ProtocolOptions:
             return False
         if unused := [name for name in classic_only if name in configs]:
             raise self.refused(f"{', '.join(unused)} cannot be set with group_protocol='consumer': brokers decide")
+        values = {**configs, "group_remote_assignor": self.remote_assignor}
+        for name in TEXTS:
+            if not isinstance(values.get(name), str | None):
+                raise self.refused(f"{name} is {values[name]!r}; use a string")
+        for name in DURATIONS:
+            value = values.get(name)
+            if value is not None and not (isinstance(value, int) and 0 < value <= MAX_INT):
+                raise self.refused(f"{name} is {value!r}; use whole milliseconds from 1 to {MAX_INT}")
         return True
 
     def offered(self) -> OfferedAssignors:

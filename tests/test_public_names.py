@@ -66,8 +66,8 @@ SCHEMAS = ("quorate.codecs.api", "quorate.codecs.messages", "quorate.codecs.meta
 they belong to.
 """
 
-ADAPTERS = "quorate.assignors.adapters."
-"""Defines the same classes once for each client; a user imports those of one client."""
+ADAPTERS = ("quorate.assignors.adapters.", "quorate.consumers.")
+"""Define the same classes once for each client; a user imports those of one client."""
 
 
 def test_no_two_public_classes_share_a_name(classes):

@@ -283,26 +283,32 @@ def test_committed_offsets_are_read_again_after_the_epoch_changed(
 
 
 @pytest.mark.long_on_brokers
-def test_unsubscribe_calls_the_listener_which_may_commit(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+@pytest.mark.parametrize("auto_commit", [True, False])
+def test_unsubscribe_calls_the_listener_which_may_commit(
+    kafka_cluster: Cluster, topic: str, group_id: str, auto_commit: bool
+) -> None:
     class Committing(Listener):
         async def on_partitions_revoked(self, revoked: Any) -> None:
-            if one.assignment():
+            with pytest.raises(IllegalStateError, match="not assigned"):
+                await one.commit({TopicPartition("other", 0): 1})
+            if not auto_commit:  # an automatic commit comes first
                 await one.commit()
             super().on_partitions_revoked(revoked)
 
     async def scenario() -> None:
         nonlocal one
         listener = Committing()
-        one = new(kafka_cluster, group_id, auto_commit_interval_ms=3_600_000)
+        one = new(kafka_cluster, group_id, auto_commit_interval_ms=3_600_000, enable_auto_commit=auto_commit)
         one.subscribe([topic], listener=listener)
         async with one:
             await consume(one, 60)
             one.unsubscribe()
             assert one.assignment() == set()
             await until("revoked", lambda: listener.calls[-1] == ("revoked", set(range(6))))
-            # The automatic commit comes first.
             assert [await one.committed(TopicPartition(topic, number)) for number in range(6)] == [10] * 6
             await until("left", lambda: not group_state(kafka_cluster, group_id).target)
+            with pytest.raises(IllegalStateError, match="Not subscribed"):
+                await one.commit()
             one.subscribe([topic], listener=listener)
             await until("joined again", lambda: listener.calls[-1] == ("assigned", set(range(6))))
 

@@ -1,0 +1,122 @@
+"""What quorate's consumer for kafka-python does after errors, also those of its application."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaError, UnreleasedInstanceIdError
+
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.errors import EncodeError
+from quorate.consumers.kafka_python import GroupError, KafkaConsumer, SubscriptionPattern
+from quorate.consumers.kafka_python_requests import OwnRequest
+from quorate.integration import Cluster
+from tests.integration.groups import group_state
+from tests.integration.test_consumers import Listener, consumer, poll_until
+
+pytestmark = pytest.mark.scenario("KIP-848 in Python")
+
+
+class Calling(Listener):
+    """Calls the application's function in one of its methods."""
+
+    def __init__(self, kind: str, function: Callable[[], Any]) -> None:
+        super().__init__()
+        self.kind, self.function = kind, function
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        super().on_partitions_revoked(revoked)
+        if self.kind == "revoked":
+            self.function()
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        super().on_partitions_assigned(assigned)
+        if self.kind == "assigned":
+            self.function()
+
+
+def fail() -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.long_on_brokers
+def test_each_poll_raises_a_fatal_error(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    with (
+        consumer(kafka_cluster, group_id, topic, group_instance_id="i") as first,
+        consumer(kafka_cluster, group_id, topic, group_instance_id="i") as second,
+    ):
+        poll_until("all", lambda: len(first.assignment()) == 6, first)
+        for _ in range(2):
+            with pytest.raises(UnreleasedInstanceIdError, match="i is still used"):
+                poll_until("never", lambda: False, second)
+        second.unsubscribe()
+        assert second.poll(timeout_ms=0) == {}
+
+
+@pytest.mark.long_on_brokers
+def test_errors_without_an_exception_of_kafka_python_have_kafkas_name(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    with consumer(kafka_cluster, group_id) as one:
+        one.subscribe(pattern=SubscriptionPattern("t("))
+        with pytest.raises(GroupError, match=r"\[Error 128\].*INVALID_REGULAR_EXPRESSION: .*t\(") as raised:
+            poll_until("never", lambda: False, one)
+        assert raised.value.code.name == "INVALID_REGULAR_EXPRESSION"
+
+
+@pytest.mark.long_on_brokers
+def test_close_ends_everything_although_the_listener_fails(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    before = set(threading.enumerate())
+    with consumer(kafka_cluster, group_id) as one:
+        one.subscribe([topic], listener=Calling("revoked", fail))
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        threads = set(threading.enumerate()) - before
+        with pytest.raises(KafkaError, match="rebalance callback"):
+            one.close()
+    assert any("kafka-io" in thread.name for thread in threads)
+    assert not any("kafka-io" in thread.name and thread.is_alive() for thread in threads)
+    assert not group_state(kafka_cluster, group_id).target
+
+
+@pytest.mark.without_containers
+def test_failed_constructor_leaves_no_thread() -> None:
+    before = set(threading.enumerate())
+    with pytest.raises(KafkaError, match="bootstrap"):
+        KafkaConsumer("t", bootstrap_servers="127.0.0.1:1", bootstrap_timeout_ms=100)
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.long_on_brokers
+def test_listener_may_close_the_consumer(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    with consumer(kafka_cluster, group_id) as one:
+        listener = Calling("assigned", lambda: one.close())
+        one.subscribe([topic], listener=listener)
+        while not listener.calls:
+            assert one.poll(timeout_ms=1000) == {}
+        assert [kind for kind, _ in listener.calls] in (["assigned", "revoked"], ["assigned"])
+        assert one.assignment() == set()
+
+
+@pytest.mark.long_on_brokers
+@pytest.mark.parametrize("ends", ["unsubscribe", "close"])
+def test_listener_may_unsubscribe(kafka_cluster: Cluster, topic: str, group_id: str, ends: str) -> None:
+    with consumer(kafka_cluster, group_id, request_timeout_ms=60_000) as one:
+        listener = Calling("revoked", lambda: one.unsubscribe())
+        one.subscribe([topic], listener=listener)
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        listener.calls.clear()
+        timer = threading.Timer(20, one._coordinator._left.set)  # ends the wait that must not be
+        timer.start()
+        getattr(one, ends)()
+        assert timer.is_alive()
+        timer.cancel()
+        assert listener.calls == [("revoked", set(range(6)))]
+        assert one.subscription() in (None, set())
+
+
+@pytest.mark.without_containers
+def test_values_that_a_request_cannot_contain_are_errors_at_once() -> None:
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", rack_id=5)  # type: ignore[arg-type]
+    with pytest.raises(EncodeError, match="rack_id"):
+        OwnRequest(request)
