@@ -84,6 +84,10 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupCoordinatorShard"]
 
+_WITHOUT_MESSAGE = frozenset(
+    {ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
+
 
 class GroupCoordinatorShard(CoordinatorShard):
     """The shard with the handlers of all requests."""
@@ -143,7 +147,12 @@ class GroupCoordinatorShard(CoordinatorShard):
         return handler(self, request, context)
 
     def failed(self, request: Message, context: RequestContext, code: ErrorCode, message: str) -> Message:
-        """Return the response to a request that failed as a whole."""
+        """Return the response to a request that failed as a whole.
+
+        As in Kafka, errors of the server have no message.
+        """
+        if code in _WITHOUT_MESSAGE:
+            message = ""
         failure = self.failures.get(type(request))
         if failure is not None:
             return failure(request, context, code, message)

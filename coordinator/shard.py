@@ -203,14 +203,15 @@ class CoordinatorShard:
         pending.on_complete(completed)
         running = False
 
-    def group(self, kind: type[G], group_id: str) -> G:
+    def group(self, kind: type[G], group_id: str, *, noun: str = "Group") -> G:
         """Return a group of a type.
 
-        Raises `ApiError` GROUP_ID_NOT_FOUND if it does not exist or has another type.
+        Raises `ApiError` GROUP_ID_NOT_FOUND if it does not exist or has another type. `noun`: what
+        the message calls a group that does not exist.
         """
         found = self.state.groups.get(group_id)
         if not isinstance(found, kind):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"unknown {kind.kind.lower()} group {group_id}")
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why_not(kind, group_id, found, noun))
         return found
 
     def config_of(self, group_id: str, name: str) -> Any:
@@ -235,3 +236,10 @@ class CoordinatorShard:
         """Drop the hashes of topics that changed or have no subscribers left."""
         for topic in self.topic_hashes.keys() & topics:
             del self.topic_hashes[topic]
+
+
+def why_not(kind: type[CoordinatorGroup], group_id: str, found: CoordinatorGroup | None, noun: str = "Group") -> str:
+    """Return Kafka's message about a group that does not exist, or that has another type."""
+    if found is None:
+        return f"{noun} {group_id} not found."
+    return f"Group {group_id} is not a {kind.kind.lower()} group."

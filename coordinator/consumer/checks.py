@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from quorate.assignors.java_order import JavaHashSet
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
 from quorate.coordinator.config import CoordinatorConfig
@@ -28,33 +29,34 @@ def check_request(config: CoordinatorConfig, request: ConsumerGroupHeartbeatRequ
     """
     epoch = request.member_epoch
     if version >= 1 or epoch > JOIN or epoch == LEAVE:  # in v0 the coordinator generates ids (KIP-1082)
-        check_not_blank("member id", request.member_id)
-    check_not_blank("group id", request.group_id)
-    check_not_blank("instance id", request.instance_id)
-    check_not_blank("rack", request.rack_id)
+        check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("InstanceId", request.instance_id)
+    check_not_blank("RackId", request.rack_id)
     if epoch == JOIN:
         if request.rebalance_timeout_ms == -1:
-            raise invalid("rebalance timeout is required to join")
+            raise invalid("RebalanceTimeoutMs must be provided in first request.")
         if request.topic_partitions is None or request.topic_partitions:
-            raise invalid("owned partitions must be an empty list to join")
+            raise invalid("TopicPartitions must be empty when (re-)joining.")
         if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-            raise invalid("subscribed topic names or a regex are required to join")
+            raise invalid("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
     elif epoch == LEAVE_STATIC:
         if request.instance_id is None:
-            raise invalid("member epoch -2 requires an instance id")
+            raise invalid("InstanceId can't be null.")
     elif epoch < LEAVE_STATIC:
-        raise invalid(f"invalid member epoch {epoch}")
+        raise invalid("MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in config.group_consumer_assignors:
+        supported = ", ".join(JavaHashSet.of(config.group_consumer_assignors))
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
-            f"unknown assignor {request.server_assignor}; supported: {', '.join(config.group_consumer_assignors)}",
+            f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
         )
 
 
 def check_not_blank(what: str, text: str | None) -> None:
     """Raise `ApiError` INVALID_REQUEST for a blank string."""
     if text is not None and not text.strip(_WHITE):
-        raise invalid(f"{what} must not be empty")
+        raise invalid(f"{what} can't be empty.")
 
 
 def invalid(message: str) -> ApiError:
@@ -74,7 +76,15 @@ def check_capacity(shard: CoordinatorShard, group: ConsumerGroup, member_id: str
 def check_not_full(group: ModernGroup[Any, Any], member_id: str, most: int) -> None:
     """Raise `ApiError` GROUP_MAX_SIZE_REACHED for a new member of a full group."""
     if len(group.members) >= most and (not member_id or member_id not in group.members):
-        raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the maximum of {most} members")
+        raise full(group, most)
+
+
+def full(group: ModernGroup[Any, Any], most: int) -> ApiError:
+    """Return a GROUP_MAX_SIZE_REACHED error."""
+    return ApiError(
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        f"The {group.kind.lower()} group has reached its maximum capacity of {most} members.",
+    )
 
 
 def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, *, rejoins_at_0: bool) -> None:
@@ -92,22 +102,27 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, 
         or epoch != member.previous_epoch
         or not _has_all(member.assigned, request.topic_partitions)
     ):
-        raise fenced(member, epoch)
+        raise fenced("consumer", member, epoch)
 
 
 def existing_member(group: ModernGroup[M, Any], member_id: str) -> M:
     """Return the member. Raises `ApiError` UNKNOWN_MEMBER_ID if it does not exist."""
     member = group.members.get(member_id)
     if member is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of group {group.group_id}")
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}.")
     return member
 
 
-def fenced(member: ModernMember, epoch: int) -> ApiError:
-    """Return a FENCED_MEMBER_EPOCH error."""
+def fenced(kind: str, member: ModernMember, epoch: int, and_previous: str = "") -> ApiError:
+    """Return a FENCED_MEMBER_EPOCH error of a member of a `kind` of group.
+
+    `and_previous`: what is said about the previous epoch, if `epoch` is smaller than the member's.
+    """
+    compared, more = ("greater", "") if epoch > member.epoch else ("smaller", and_previous)
     return ApiError(
         ErrorCode.FENCED_MEMBER_EPOCH,
-        f"member {member.member_id} sent epoch {epoch}, expected {member.epoch}; it must rejoin",
+        f"The {kind} group member has a {compared} member epoch ({epoch}) than the one known by the group "
+        f"coordinator ({member.epoch}){more}. The member must abandon all its partitions and rejoin.",
     )
 
 
@@ -124,7 +139,29 @@ def check_static_member(static: ConsumerMember | None, member_id: str, instance_
     member id.
     """
     if static is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown static member {instance_id}")
+        raise unknown_instance(instance_id)
     if static.member_id != member_id:
-        raise ApiError(ErrorCode.FENCED_INSTANCE_ID, f"instance id {instance_id} is used by member {static.member_id}")
+        raise fenced_instance(instance_id, member_id, static.member_id)
     return static
+
+
+def unknown_instance(instance_id: str | None) -> ApiError:
+    """Return an UNKNOWN_MEMBER_ID error of a static member."""
+    return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+
+
+def fenced_instance(instance_id: str | None, member_id: str, owner: str) -> ApiError:
+    """Return a FENCED_INSTANCE_ID error. `owner`: the member that has the instance id."""
+    return ApiError(
+        ErrorCode.FENCED_INSTANCE_ID,
+        f"Static member {member_id} with instance id {instance_id} was fenced by member {owner}.",
+    )
+
+
+def unreleased_instance(instance_id: str | None, member_id: str, owner: str) -> ApiError:
+    """Return an UNRELEASED_INSTANCE_ID error. `owner`: the member that has the instance id."""
+    return ApiError(
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+        f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is "
+        f"owned by {owner} member.",
+    )

@@ -61,7 +61,7 @@ def _group_for(
             records.append(tombstone(GroupMetadataKey(group=group_id)))
         if group is None or isinstance(group, ClassicGroup):
             return _new(shard, group_id)
-    return shard.group(ConsumerGroup, group_id)
+    return shard.group(ConsumerGroup, group_id, noun="Consumer group")
 
 
 def _new(shard: CoordinatorShard, group_id: str) -> ConsumerGroup:

@@ -8,9 +8,14 @@ from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.messages.consumer_group import ConsumerGroupMemberMetadataValue
 from quorate.coordinator.consumer import records as write
-from quorate.coordinator.consumer.checks import JOIN, check_epoch, check_static_member, existing_member
+from quorate.coordinator.consumer.checks import (
+    JOIN,
+    check_epoch,
+    check_static_member,
+    existing_member,
+    unreleased_instance,
+)
 from quorate.coordinator.consumer.owned import Order, as_target
-from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
@@ -54,10 +59,7 @@ def _find_or_join_static(
     if current is None:
         return group.members.get(member_id) or ConsumerMember(member_id=member_id)
     if not current.uses_classic_protocol and current.epoch != LEAVE_STATIC:
-        raise ApiError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"instance id {instance_id} is still used by member {current.member_id}",
-        )
+        raise unreleased_instance(instance_id, member_id, current.member_id)
     return replace_static(shard, group, current, member_id, records)
 
 
@@ -102,11 +104,7 @@ def static_member(group: ConsumerGroup, instance_id: str) -> ConsumerMember | No
     removed. As in Kafka, the group still maps the first instance id to it.
     """
     member_id = group.static_members.get(instance_id)
-    if member_id is None:
-        return None
-    if member_id not in group.members:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"member {member_id} of instance id {instance_id} was removed")
-    return group.members[member_id]
+    return None if member_id is None else existing_member(group, member_id)
 
 
 def updated_metadata(

@@ -34,10 +34,22 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE | re.ASCII,
 )
 _MAX_REPEAT = "1000"
+_REASONS = {
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid named capture group": "invalid named capture",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid repetition size": "invalid repeat count",
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "trailing \\": "trailing backslash at end of expression",
+    "unexpected )": "regexp/syntax: internal error",
+}
+"""Why RE2 rejects a regex → the same in RE2/J, where the words differ."""
 
 
 class PatternError(QuorateError, ValueError):
-    """The pattern is not a valid regex in RE2 syntax, or too large."""
+    """The pattern is not a valid regex in RE2 syntax, or too large. The reason is RE2/J's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,16 +74,24 @@ def compiled(pattern: str) -> Pattern:
         regex = re2.compile(text, options)
     except re2.error as error:
         (reason,) = error.args
-        raise PatternError(reason.decode("utf-8", "replace")) from None
+        raise PatternError(_reason(reason.decode("utf-8", "replace"))) from None
     _check(text)
     return Pattern(regex)
+
+
+def _reason(text: str) -> str:
+    """Return RE2/J's words for an error of RE2, which ends with the part of the regex."""
+    what, _, part = text.partition(": ")
+    if part.startswith("(?<"):  # RE2/J takes a lookbehind for a name
+        return _REASONS["invalid named capture group"]
+    return _REASONS.get(what, what)
 
 
 def _escape(found: re.Match[str]) -> str:
     r"""Convert an escape to RE2/J's meaning: no \C (any byte); non-ASCII characters are literal."""
     text = found[0]
     if text == r"\C":
-        raise PatternError(rf"invalid escape sequence: {text}")
+        raise PatternError("invalid escape sequence")
     return text if text.isascii() or text.startswith(r"\Q") else text[1]
 
 
@@ -85,12 +105,12 @@ def _check(text: str) -> None:
         match found.lastgroup:
             case "name":
                 if re.fullmatch(r"\w+", found["name"], re.ASCII) is None:
-                    raise PatternError(f"invalid named capture group: {found[0]}")
+                    raise PatternError(_REASONS["invalid named capture group"])
                 if found["name"] in names:
-                    raise PatternError(f"duplicate capture group name: {found[0]}")
+                    raise PatternError("duplicate capture group name")
                 names.add(found["name"])
             case "least" | "most":  # RE2 takes a count of nine or more digits literally
                 if any(len(count) > len(_MAX_REPEAT) for count in found.group("least", "most") if count):
-                    raise PatternError(f"invalid repeat count: {found[0]}")
+                    raise PatternError("invalid repeat count")
             case "brace":  # RE2/J takes a literal brace for a repetition, and rejects nested ones
-                raise PatternError(f"invalid nested repetition operator: {found[0]}")
+                raise PatternError("invalid nested repetition operator")

@@ -105,9 +105,11 @@ def converted(
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"member {targets_of} has no target assignment")
             target = as_target(group.targets.get(targets_of, ()), shard.config.jdk)
             live.assignment = assignment_for(live.protocol_metadata(classic.protocol), target, shard.image)
-    except DecodeError as error:
+    except DecodeError:  # only the version of a subscription is decoded
         raise ApiError(
-            ErrorCode.GROUP_ID_NOT_FOUND, f"cannot downgrade group {group.group_id} to a classic group: {error}"
+            ErrorCode.GROUP_ID_NOT_FOUND,
+            f"Cannot downgrade the classic group {group.group_id}: "
+            "Buffer underflow while parsing consumer protocol's header.",
         ) from None
     records.append(group_record(classic, {live.member_id: live.assignment for live in classic.members.values()}))
     del shard.state.groups[group.group_id]

@@ -53,16 +53,17 @@ def upgrade(
 
 def _check(shard: CoordinatorShard, group: LiveGroup) -> None:
     if not shard.config.group_consumer_migration_policy.upgrades:
-        raise _refused(group, "the migration policy does not allow it")
+        raise _refused(group, "online upgrade is disabled.")
     if group.protocol_type != CONSUMER_PROTOCOL:
-        raise _refused(group, f"its protocol type is {group.protocol_type or 'not set'}, not {CONSUMER_PROTOCOL}")
+        raise _refused(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > shard.config.group_consumer_max_size:
-        raise _refused(group, f"it has more than {shard.config.group_consumer_max_size} members")
+        raise _refused(group, "the group size exceeds the consumer group maximum size.")
 
 
 def _refused(group: LiveGroup, why: str) -> ApiError:
     return ApiError(
-        ErrorCode.GROUP_ID_NOT_FOUND, f"cannot upgrade classic group {group.group_id} to a consumer group: {why}"
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        f"Cannot upgrade classic group {group.group_id} to consumer group because {why}",
     )
 
 
@@ -76,12 +77,16 @@ def _converted(shard: CoordinatorShard, group: LiveGroup) -> ConsumerGroup:
             data = _offered(group, member)
             metadata = _metadata(member, read_subscription(data))
         except DecodeError as error:
-            why = f"cannot decode the assignment or subscription of member {member.member_id}: {error}"
             if not shard.behaviour.rejects_malformed and not cut_off(error, data):
+                why = f"cannot decode the assignment or subscription of member {member.member_id}: {error}"
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, why) from None
-            raise _refused(group, why) from None
+            raise _refused(group, "the embedded consumer protocol is malformed.") from None
         except CustomAssignment:
-            raise _refused(group, "its assignments have user data of a custom assignor") from None
+            raise _refused(
+                group,
+                "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+                "assignor before re-attempting the upgrade.",
+            ) from None
         made.targets[member.member_id] = as_recorded(partitions)
         try:
             made.put_member(_member(member.member_id, metadata, partitions, group.generation, Order.of(shard.config)))

@@ -7,7 +7,7 @@ from quorate.codecs.api import DescribeGroupsRequest, DescribeGroupsResponse
 from quorate.codecs.api.describe_groups import DescribedGroup, DescribedGroupMember
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.shard import CoordinatorShard, why_not
 from quorate.coordinator.state.classic import ClassicGroup, ClassicState
 
 
@@ -26,7 +26,7 @@ def describe_groups(
                     group_id=group_id,
                     group_state=ClassicState.DEAD.value,
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=f"unknown classic group {group_id}",
+                    error_message=why_not(ClassicGroup, group_id, group),
                 )
             )
         else:

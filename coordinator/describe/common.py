@@ -6,7 +6,7 @@ from typing import TypeVar
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet
 from quorate.codecs import Uuid
 from quorate.coordinator.errors import ErrorCode
-from quorate.coordinator.shard import CoordinatorShard
+from quorate.coordinator.shard import CoordinatorShard, why_not
 from quorate.coordinator.state.groups import CoordinatorGroup
 
 G = TypeVar("G", bound=CoordinatorGroup)
@@ -32,7 +32,7 @@ def describe_each(
         if isinstance(group, kind):
             found.append(described(shard, group))
         else:
-            message = f"unknown {kind.kind.lower()} group {group_id}"
+            message = why_not(kind, group_id, group)
             found.append(unknown(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND, error_message=message))
     return tuple(found)
 

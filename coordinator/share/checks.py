@@ -9,13 +9,13 @@ __all__ = ["JOIN", "LEAVE", "check_epoch", "check_request"]
 
 def check_request(request: ShareGroupHeartbeatRequest) -> None:
     """Check a heartbeat, without the group. Raises `ApiError` INVALID_REQUEST."""
-    check_not_blank("member id", request.member_id)
-    check_not_blank("group id", request.group_id)
-    check_not_blank("rack", request.rack_id)
+    check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("RackId", request.rack_id)
     if request.member_epoch == JOIN and not request.subscribed_topic_names:
-        raise invalid("subscribed topic names are required to join")
+        raise invalid("SubscribedTopicNames must be set in first request.")
     if request.member_epoch < LEAVE:
-        raise invalid(f"invalid member epoch {request.member_epoch}")
+        raise invalid("MemberEpoch is invalid.")
 
 
 def check_epoch(member: ShareMember, epoch: int) -> None:
@@ -24,4 +24,5 @@ def check_epoch(member: ShareMember, epoch: int) -> None:
     Epoch 0 rejoins. The previous epoch passes, as a response may have been lost.
     """
     if epoch not in (JOIN, member.epoch) and (epoch > member.epoch or epoch != member.previous_epoch):
-        raise fenced(member, epoch)
+        previous = f", and it does not match the previous member epoch ({member.previous_epoch})"
+        raise fenced("share", member, epoch, previous)

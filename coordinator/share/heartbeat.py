@@ -125,7 +125,7 @@ def _group_and_member(shard: CoordinatorShard, request: ShareGroupHeartbeatReque
         group = ShareGroup(request.group_id)
         group.epoch = group.assignment_epoch = shard.behaviour.first_epoch
     else:
-        group = shard.group(ShareGroup, request.group_id)
+        group = shard.group(ShareGroup, request.group_id, noun="Share group")
     check_not_full(group, request.member_id, shard.config.group_share_max_size)
     if joining and request.member_id not in group.members:
         return group, ShareMember(member_id=request.member_id)

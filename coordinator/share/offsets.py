@@ -50,6 +50,7 @@ from quorate.coordinator.state.share import ShareGroup
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 _UNKNOWN_TEXT = "This server does not host this topic-partition."
+_NO_GROUP_TEXT = "The group id is invalid."
 _REFUSED_TEXT = "The server experienced an unexpected error when processing the request."
 _MESSAGES = {
     ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",
@@ -162,7 +163,7 @@ def alter_offsets(
     """
     group_id = request.group_id
     if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, _NO_GROUP_TEXT)
     group = shard.state.groups.get(group_id)
     if group is not None and not isinstance(group, ShareGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
@@ -268,11 +269,8 @@ def delete_offsets(
     """
     group_id, jdk = request.group_id, shard.config.jdk
     if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    group = shard.state.groups.get(group_id)
-    if not isinstance(group, ShareGroup):
-        problem = "not found" if group is None else "is not a share group"
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {problem}.")
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, _NO_GROUP_TEXT)
+    group = shard.group(ShareGroup, group_id)
     if group.members:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     state = shard.state.share_states.get(group_id)

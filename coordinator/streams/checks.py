@@ -5,7 +5,16 @@ from collections.abc import Sequence
 from quorate.codecs.api import StreamsGroupHeartbeatRequest
 from quorate.codecs.api.streams_group_heartbeat import TaskIds, Topology
 from quorate.coordinator.behaviour import Behaviour
-from quorate.coordinator.consumer.checks import JOIN, LEAVE, check_not_blank, fenced, invalid
+from quorate.coordinator.consumer.checks import (
+    JOIN,
+    LEAVE,
+    check_not_blank,
+    fenced,
+    fenced_instance,
+    full,
+    invalid,
+    unknown_instance,
+)
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer_member import LEAVE_STATIC
@@ -36,29 +45,30 @@ def check_request(request: StreamsGroupHeartbeatRequest, behaviour: Behaviour) -
     if not behaviour.streams_instances and any(one is not None for one in later):
         raise invalid("instance ids, task offsets and warm-up tasks are not supported before Kafka 4.4")
     if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
-        raise invalid("regexes of source topics are not supported")
-    check_not_blank("member id", request.member_id)
-    check_not_blank("group id", request.group_id)
-    check_not_blank("instance id", request.instance_id)
-    check_not_blank("rack", request.rack_id)
-    roles = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
+        raise invalid("Regular expressions for source topics are not supported yet.")
+    check_not_blank("MemberId", request.member_id)
+    check_not_blank("GroupId", request.group_id)
+    check_not_blank("InstanceId", request.instance_id)
+    check_not_blank("RackId", request.rack_id)
+    roles = {"Active": request.active_tasks, "Standby": request.standby_tasks, "Warmup": request.warmup_tasks}
     if epoch == JOIN:
         if request.rebalance_timeout_ms == -1:
-            raise invalid("rebalance timeout is required to join")
-        if any(tasks is None or tasks for tasks in roles):
-            raise invalid("owned tasks must be empty lists to join")
+            raise invalid("RebalanceTimeoutMs must be provided in first request.")
+        for role, tasks in roles.items():
+            if tasks is None or tasks:
+                raise invalid(f"{role}Tasks must be empty when (re-)joining.")
         if topology is None:
-            raise invalid("the topology is required to join")
+            raise invalid("Topology must be non-null when (re-)joining.")
         _check_changelogs(topology)
     elif epoch == LEAVE_STATIC:
         if request.instance_id is None:
-            raise invalid("member epoch -2 requires an instance id")
+            raise invalid("InstanceId can't be null.")
     elif epoch < LEAVE_STATIC:
-        raise invalid(f"invalid member epoch {epoch}")
-    if any(tasks is None for tasks in roles) and any(tasks is not None for tasks in roles):
-        raise invalid("active, standby and warm-up tasks must all be given, or none of them")
+        raise invalid(f"MemberEpoch is {epoch}, but must be greater than or equal to {LEAVE_STATIC}.")
+    if len({tasks is None for tasks in roles.values()}) > 1:
+        raise invalid("If one task-type is non-null, all must be non-null.")
     if epoch != JOIN and topology is not None:
-        raise invalid("the topology can only be given to join")
+        raise invalid("Topology can only be provided when (re-)joining.")
 
 
 def _check_changelogs(topology: Topology) -> None:
@@ -67,7 +77,8 @@ def _check_changelogs(topology: Topology) -> None:
             if topic.partitions:
                 raise ApiError(
                     ErrorCode.STREAMS_INVALID_TOPOLOGY,
-                    f"changelog topic {topic.name} must have no partition count, but has {topic.partitions}",
+                    f"Changelog topic {topic.name} must have an undefined partition count, "
+                    f"but it is set to {topic.partitions}.",
                 )
 
 
@@ -76,7 +87,7 @@ def check_capacity(shard: CoordinatorShard, group: StreamsGroup, member_id: str,
     most = shard.config.group_streams_max_size
     if instance_id in group.static_members or len(group.members) < most or member_id in group.members:
         return
-    raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {group.group_id} has the maximum of {most} members")
+    raise full(group, most)
 
 
 def check_epoch(member: StreamsMember, request: StreamsGroupHeartbeatRequest) -> None:
@@ -93,7 +104,7 @@ def check_epoch(member: StreamsMember, request: StreamsGroupHeartbeatRequest) ->
         return
     previous = -1 if member.current is None else member.current.previous_member_epoch
     if epoch > member.epoch or epoch != previous or not _has_all(member.assigned, request):
-        raise fenced(member, epoch)
+        raise fenced("streams", member, epoch)
 
 
 def check_has_epoch(member: StreamsMember) -> None:
@@ -122,11 +133,9 @@ def check_static_member(static: StreamsMember | None, request: StreamsGroupHeart
     member id.
     """
     if static is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"unknown static member {request.instance_id}")
+        raise unknown_instance(request.instance_id)
     if static.member_id != request.member_id:
-        raise ApiError(
-            ErrorCode.FENCED_INSTANCE_ID, f"instance id {request.instance_id} is used by member {static.member_id}"
-        )
+        raise fenced_instance(request.instance_id, request.member_id, static.member_id)
     return static
 
 
@@ -137,9 +146,10 @@ def check_tasks(configured: ConfiguredTopology, *owned: Sequence[TaskIds] | None
         for task in tasks or ():
             subtopology = subtopologies.get(task.subtopology_id)
             if subtopology is None:
-                raise invalid(f"the topology has no subtopology {task.subtopology_id}")
+                raise invalid(f"Subtopology {task.subtopology_id} does not exist in the topology.")
             for partition in task.partitions:
                 if not 0 <= partition < subtopology.number_of_tasks:
                     raise invalid(
-                        f"subtopology {task.subtopology_id} has {subtopology.number_of_tasks} tasks, but no {partition}"
+                        f"Task {partition} for subtopology {task.subtopology_id} is invalid. "
+                        f"Number of tasks for this subtopology: {subtopology.number_of_tasks}"
                     )

@@ -149,7 +149,7 @@ def _group_for(
     GROUP_MAX_SIZE_REACHED.
     """
     if request.member_epoch != JOIN:
-        return shard.group(StreamsGroup, request.group_id)
+        return shard.group(StreamsGroup, request.group_id, noun="Streams group")
     found = shard.state.groups.get(request.group_id)
     if found is None or (isinstance(found, ClassicGroup) and found.is_empty):
         if found is not None:
@@ -200,7 +200,7 @@ def _topology_for(
     if known.epoch > value.epoch:
         return known
     if known.epoch != value.epoch or _by_id(known) != _by_id(value):
-        raise invalid("topology updates are not supported")
+        raise invalid("Topology updates are not supported yet.")
     return known
 
 
@@ -244,7 +244,10 @@ def _by_task(offsets: tuple[TaskOffset, ...]) -> Mapping[str, Mapping[int, int]]
     for one in offsets:
         by_partition = found.setdefault(one.subtopology_id, {})
         if one.partition in by_partition:
-            raise invalid(f"duplicate offset of task {one.subtopology_id}_{one.partition}")
+            raise invalid(
+                f"Task offsets contain a duplicate entry for subtopology {one.subtopology_id} "
+                f"and partition {one.partition}."
+            )
         by_partition[one.partition] = one.offset
     return found
 

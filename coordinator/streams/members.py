@@ -6,7 +6,7 @@ from quorate.assignors.java_order import string_key
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import StreamsGroupHeartbeatRequest
 from quorate.codecs.messages import streams_group as stored
-from quorate.coordinator.consumer.checks import existing_member
+from quorate.coordinator.consumer.checks import existing_member, unreleased_instance
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
@@ -53,10 +53,7 @@ def find_or_join(
         return group.members.get(request.member_id) or _new(request.member_id)
     check_has_epoch(static)
     if static.epoch != LEAVE_STATIC:
-        raise ApiError(
-            ErrorCode.UNRELEASED_INSTANCE_ID,
-            f"instance id {request.instance_id} is used by member {static.member_id}, which has not left",
-        )
+        raise unreleased_instance(request.instance_id, request.member_id, static.member_id)
     return _replaced(group, static, request.member_id, records)
 
 

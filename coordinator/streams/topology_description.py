@@ -17,4 +17,5 @@ def update_topology_description(
     shard: CoordinatorShard, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext
 ) -> Result[StreamsGroupTopologyDescriptionUpdateResponse]:
     """Reject the request with UNSUPPORTED_VERSION."""
-    raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "no plug-in for topology descriptions is configured")
+    problem = "The broker has no streams group topology description plugin configured."
+    raise ApiError(ErrorCode.UNSUPPORTED_VERSION, problem)

@@ -46,6 +46,14 @@ def matched(pattern: str) -> list[str] | None:
     return [name for name in NAMES if regex.matches(name)]
 
 
+def problem(pattern: str) -> str | None:
+    try:
+        compiled(pattern)
+    except PatternError as error:
+        return str(error)
+    return None
+
+
 def matched_by_kafka(oracle: Oracle, pattern: str) -> list[str] | None:
     response = oracle.call("regexMatch", pattern=pattern, names=list(NAMES))
     assert ("invalid" in response) != ("matched" in response), response
@@ -74,6 +82,10 @@ SAME = (
 def test_patterns_match_as_in_re2j(oracle: Oracle) -> None:
     for pattern in (*SAME.split("|"), "a|", "||", "(|a)", "a|b", "a|*", "a\nb", "\0", f"a{{{'9' * 5000}}}"):
         assert (pattern, matched(pattern)) == (pattern, matched_by_kafka(oracle, pattern))
+        assert (pattern, problem(pattern)) == (
+            pattern,
+            oracle.call("regexMatch", pattern=pattern, names=[]).get("invalid"),
+        )
 
 
 @pytest.mark.oracle
@@ -140,7 +152,7 @@ def test_regex_with_exponential_backtracking_does_not_block_the_brokers() -> Non
 
 
 def test_pattern_errors_are_raised_and_not_printed(capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(PatternError, match=r"missing \)"):
+    with pytest.raises(PatternError, match=r"missing closing \)"):
         compiled("(")
     assert capfd.readouterr() == ("", "")
 
