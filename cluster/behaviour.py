@@ -38,7 +38,8 @@ class BrokerBehaviour:
     `acls_have_hosts`: an ACL with an empty host is rejected. `reports_missing_shared_topics`: the
     response to ShareFetch has an error for a topic that does not exist; before, the whole request
     failed. `limits_group_configs`: brokers apply configs of groups within the limits of their own,
-    and only if these numbers have no spaces around them.
+    and only if these numbers have no spaces around them; ListConfigResources lists only groups with
+    applied configs. `counts_beyond_int`: CreateTopics counts the partitions of a request in a long.
     """
 
     features_all_or_none: bool
@@ -52,6 +53,7 @@ class BrokerBehaviour:
     acls_have_hosts: bool
     reports_missing_shared_topics: bool
     limits_group_configs: bool
+    counts_beyond_int: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -70,4 +72,5 @@ class BrokerBehaviour:
             acls_have_hosts=version >= _4_4,
             reports_missing_shared_topics=version >= _4_4,
             limits_group_configs=version >= _4_3,
+            counts_beyond_int=version >= _4_4,
         )

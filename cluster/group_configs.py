@@ -4,7 +4,7 @@ The controller stores what a client sets, which DescribeConfigs returns; coordin
 share-partitions use what brokers made of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from quorate.cluster.config_validation import group_limits
@@ -29,17 +29,22 @@ class GroupConfigs:
         """Return the applied configs of a group."""
         return self._applied.get(group_id, _NONE)
 
+    def groups(self) -> Iterable[str]:
+        """Return the groups with applied configs; before 4.3, also those that had some."""
+        return self._applied
+
     def changed(self, group_id: str) -> None:
         """Apply the stored configs of a group."""
-        stored = self._services.state.group_configs.get(group_id)
+        stored = self._services.state.group_configs.get(group_id, {})
+        broker_configs = self._services.broker_configs
+        applied = dict(stored)
+        if not broker_configs.behaviour.limits_group_configs:
+            if stored or group_id in self._applied:
+                self._applied[group_id] = applied
+            return
         if not stored:
             self._applied.pop(group_id, None)
             return
-        broker_configs = self._services.broker_configs
-        if not broker_configs.behaviour.limits_group_configs:
-            self._applied[group_id] = dict(stored)
-            return
-        applied = dict(stored)
         for name, (least, most) in group_limits(broker_configs, stored).items():
             text = stored[name]
             if text != text.strip():

@@ -134,17 +134,19 @@ class ConfigKey:
     def _problem_of_list(self, text: str) -> str | None:
         parts = elements(text)
         if self.pattern is not None:
-            if re.fullmatch(self.pattern, ",".join(parts)):
+            if "".join(parts) == "*" or all(re.fullmatch(self.pattern, part) for part in parts if part):
                 return None
             form = f"must be the literal '*' or a list of replicas in the following format: {_REPLICAS}"
             return self._invalid(f"[{', '.join(parts)}]", f"{self.name} {form}")
         if self.not_empty and not parts:
             valid = f"[{', '.join(self.values)}]" if self.values else "any non-empty value"
             return f"Configuration '{self.name}' must not be empty. Valid values include: {valid}"
-        if self.whole_elements and "" in parts:
-            return f"Configuration '{self.name}' values must not be empty."
-        found = ((part, self._problem_of_text(part)) for part in parts)
-        return next((self._invalid(part, reason) for part, reason in found if reason), None)
+        for part in parts:
+            if self.whole_elements and not part:
+                return f"Configuration '{self.name}' values must not be empty."
+            if (reason := self._problem_of_text(part)) is not None:
+                return self._invalid(part, reason)
+        return None
 
     def _problem_of_number(self, value: str) -> str | None:
         text = value.strip()
@@ -286,7 +288,7 @@ _NAMES: Mapping[int, str] = {one: one.name.lower().replace("_", "-") for one in 
 _LISTENER_PREFIX = "listener.name."
 
 _REPLICAS = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
-_REPLICAS_PATTERN = r"\*|(\d+:\d+(,\d+:\d+)*,*)?"
+_REPLICAS_PATTERN = r"[0-9]+:[0-9]+"
 """Partitions and brokers (KIP-73), or `*` for all."""
 _BY_DURATION = "by_duration:PnDTnHnMn.nS"
 _BY_DURATION_PATTERN = r"by_duration:(?i:P(?=\d|T\d)(\d+D)?(T(?=\d)(\d+H)?(\d+M)?(\d+(\.\d{1,9})?S)?)?)"

@@ -25,9 +25,7 @@ def _brokers(cluster: "SharedCluster") -> Iterable[str]:
 
 _METRICS = ConfigResourceType.CLIENT_METRICS
 _TYPES: dict[int, Callable[["SharedCluster"], Iterable[str]]] = {
-    ConfigResourceType.GROUP: lambda cluster: [
-        name for name, configs in cluster.state.group_configs.items() if configs
-    ],
+    ConfigResourceType.GROUP: lambda cluster: cluster.group_configs.groups(),
     _METRICS: lambda cluster: cluster.state.client_metrics,
     ConfigResourceType.BROKER_LOGGER: _brokers,
     ConfigResourceType.BROKER: _brokers,

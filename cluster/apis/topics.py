@@ -52,7 +52,8 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     counts = _counts(cluster, request.topics)
     too_many = f"more than {MAX_PARTITIONS:,} partitions in one request"
     refused: dict[str, ApiError] = {}
-    if MAX_PARTITIONS < sum(counts) <= _MOST_COUNTED:
+    overflows = sum(counts) > _MOST_COUNTED and not cluster.broker_configs.behaviour.counts_beyond_int
+    if sum(counts) > MAX_PARTITIONS and not overflows:
         refused = dict.fromkeys(times, ApiError(ErrorCode.POLICY_VIOLATION, too_many))
     # All names are checked before any topic is created: names that collide in metrics are allowed
     # within one request.
@@ -64,8 +65,8 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         except ApiError as refusal:
             refused[name] = refusal
         yield None
-    # If the sum of partitions overflows an int, Kafka does not notice the limit. It then fails over
-    # the topic that exceeds it.
+    # If the sum of partitions overflows an int, Kafka before 4.4 does not notice the limit. It then
+    # fails over the topic that exceeds it.
     if any(
         count > MAX_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)

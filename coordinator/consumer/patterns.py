@@ -42,7 +42,7 @@ _REASONS = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
     "no argument for repetition operator": "missing argument to repetition operator",
-    "trailing \\": "trailing backslash at end of expression",
+    "trailing \\": "trailing backslash at end of expression",  # plain: RE2/J's
     "unexpected )": "regexp/syntax: internal error",
 }
 """Why RE2 rejects a regex → the same in RE2/J, where the words differ."""

@@ -294,6 +294,20 @@ def test_a_topic_cannot_have_remote_storage_without_a_broker_that_has_it(pair: P
     assert (ours.responses[0].error_code, ours.responses[0].error_message) == (code, theirs.responses[0].error_message)
 
 
+@pytest.mark.parametrize(
+    "value", [",", "0:1,", ",0:1", "0:1,,1:1", " , ", "*,", ",*", "*,*", "0:1,*", "a,", "0:x", "٣:1"]
+)
+def test_lists_of_throttled_replicas_may_have_empty_elements(pair: Pair, value: str) -> None:
+    """bench/cluster_differential.py on 4.4.0, theme "configs", seed 36511."""
+    topic = CreatableTopic(name="throttled", num_partitions=1, replication_factor=1)
+    for name in ("leader.replication.throttled.replicas", "cleanup.policy"):
+        config = CreatableTopicConfig(name=name, value=value)
+        request = CreateTopicsRequest(topics=(replace(topic, configs=(config,)),), validate_only=True)
+        ours, theirs, found = pair.request(request, 7)
+        assert not found
+        assert ours.topics[0].error_message == theirs.topics[0].error_message
+
+
 HEARTBEAT_MS = "consumer.heartbeat.interval.ms"
 
 

@@ -38,6 +38,7 @@ from quorate.codecs.api.broker import (
     FetchRequest,
     IncrementalAlterConfigsRequest,
     InitProducerIdRequest,
+    ListConfigResourcesRequest,
     ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     ShareAcknowledgeRequest,
@@ -252,6 +253,27 @@ def test_invalid_configs_of_a_streams_group_are_rejected(newest: Duel, name: str
     assert ours.responses[0].error_message == theirs.responses[0].error_message
 
 
+@pytest.mark.parametrize("value", ["soon", "CreateTime"])
+def test_too_many_partitions_of_a_request_fail_all_of_its_topics(both: Duel, newest: Duel, value: str) -> None:
+    """bench/cluster_differential.py on 4.4.0, seed 36517: until 4.3 the sum overflows.
+
+    Then the topic's own error is reported, or the controller fails over the number of partitions.
+    """
+    configs = (CreatableTopicConfig(name="message.timestamp.type", value=value),)
+    most = CreatableTopic(name="most", num_partitions=2**31 - 1, replication_factor=1, configs=configs)
+    other = CreatableTopic(name=f"next-to-{value}", num_partitions=1, replication_factor=1)
+    codes = []
+    for brokers in (both, newest):
+        pair = Pair(*brokers.ports, ids=brokers.ids)
+        ours, _, found = pair.request(CreateTopicsRequest(topics=(most, other), timeout_ms=5000), 7)
+        pair.settle()
+        pair.close()
+        assert not found
+        codes.append([topic.error_code for topic in ours.topics])
+    before = [ErrorCode.INVALID_CONFIG, 0] if value == "soon" else [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+    assert codes == [before, [ErrorCode.POLICY_VIOLATION] * 2]
+
+
 @pytest.mark.parametrize("release", ["both", "newest"])
 def test_configs_of_a_group_are_stored_but_not_applied_if_a_number_has_spaces(
     release: str, request: pytest.FixtureRequest
@@ -273,6 +295,7 @@ def test_configs_of_a_group_are_stored_but_not_applied_if_a_number_has_spaces(
     )
     received = []
     changes: tuple[dict[str, str | None], ...] = (
+        {interval_ms: "\t5000"},
         {interval_ms: "6000"},
         {interval_ms: " 7000 "},
         {interval_ms: "8000", timeout_ms: "46000 "},
@@ -290,11 +313,12 @@ def test_configs_of_a_group_are_stored_but_not_applied_if_a_number_has_spaces(
         assert ours.responses[0].error_code == 0
         pair.settle()
         assert not pair.request(DescribeConfigsRequest(resources=(look,), include_synonyms=True), 4)[2]
+        assert not pair.request(ListConfigResourcesRequest(resource_types=(32,)), 1)[2]
         ours, _, found = pair.request(replace(heartbeat, subscribed_topic_names=("spaces",)), 1)
         assert not found
         received.append(ours.heartbeat_interval_ms)
     pair.close()
-    assert received == [6_000, 6_000, 6_000, 8_000, 9_000]
+    assert received == [5_000, 6_000, 6_000, 6_000, 8_000, 9_000]
 
 
 @pytest.mark.parametrize("field", ["instance_id", "task_offsets", "task_end_offsets"])

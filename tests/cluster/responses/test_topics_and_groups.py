@@ -21,7 +21,6 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.broker import (
     CreatePartitionsRequest,
-    CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -35,7 +34,6 @@ from quorate.codecs.api.broker import (
     UpdateFeaturesRequest,
 )
 from quorate.codecs.api.broker.create_partitions import CreatePartitionsTopic
-from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
@@ -105,18 +103,6 @@ def test_an_empty_text_appended_to_a_list_is_an_empty_element(wire: Wire, topic:
     assert _add(wire, topic.name, 3, "") == ErrorCode.NONE
     assert _add(wire, topic.name, 3, " delete") == ErrorCode.NONE  # another element, because of the blank
     assert _policy(wire, topic.name) == "delete,compact"
-
-
-def test_too_many_partitions_do_not_fail_other_topics_if_their_own_configs_are_invalid(wire: Wire) -> None:
-    def codes(value: str) -> list[int]:
-        settings = (CreatableTopicConfig(name="message.timestamp.type", value=value),)
-        most = CreatableTopic(name="most", num_partitions=2**31 - 1, replication_factor=1, configs=settings)
-        other = CreatableTopic(name=f"beside-{value}", num_partitions=1, replication_factor=1)
-        response = wire.request(CreateTopicsRequest(topics=(most, other), timeout_ms=1000), 7)
-        return [topic.error_code for topic in response.topics]
-
-    assert codes("soon") == [ErrorCode.INVALID_CONFIG, ErrorCode.NONE]
-    assert codes("CreateTime") == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
 
 
 @pytest.mark.parametrize(("count", "code"), [(10_002, 0), (10_003, -1), (2**31 - 1, -1)])
