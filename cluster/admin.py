@@ -92,7 +92,9 @@ class AdminOperations(ABC):
     ) -> None:
         """Create a topic and wait until every partition has a leader.
 
-        `assignment`: the broker ids of each partition, preferred leader first.
+        `partitions`, `replicas`: -1 for the brokers' `num.partitions` and
+        `default.replication.factor`. `assignment`: the broker ids of each partition, preferred
+        leader first.
         """
         options: dict[str, Any] = {"configs": {key: str(value) for key, value in (config or {}).items()}}
         if assignment is None:
@@ -169,15 +171,16 @@ class AdminOperations(ABC):
         Raises `ClusterError` if it does not exist.
         """
         found = self.admin.describe_topics([name])
-        if not found or found[0]["error_code"] not in (0, 5):  # 5: some partition has no leader
-            raise ClusterError(f"topic {name} does not exist")
-        topic: dict[str, Any] = found[0]
+        topic: dict[str, Any] | None = found[0] if found else None
+        _check_exists(topic, name)
+        assert topic is not None
         return topic
 
     def topology(self, *names: str) -> "Topology":
         """Return topics with their ids and the racks of each partition's replicas, leader first.
 
-        Without `names`: all topics except internal ones.
+        Without `names`: all topics except internal ones. Raises `ClusterError` if one does not
+        exist.
         """
         from quorate.assignors import Topology
 
@@ -185,6 +188,7 @@ class AdminOperations(ABC):
         topics: dict[str, list[list[int]]] = {}
         ids: dict[str, Uuid] = {}
         for topic in self.admin.describe_topics(list(names) or None):
+            _check_exists(topic, topic["name"])
             if names or not topic["is_internal"]:
                 # False sorts before True, so the leader comes first.
                 topics[topic["name"]] = [
@@ -199,12 +203,13 @@ class AdminOperations(ABC):
         def led() -> bool:
             return all(
                 found["error_code"] == 0
-                and len(found["partitions"]) == partitions
+                and (len(found["partitions"]) == partitions or (partitions == -1 and found["partitions"]))
                 and all(part["leader_id"] >= 0 and part["error_code"] == 0 for part in found["partitions"])
                 for found in self._as_each_broker_sees(topic)
             )
 
-        wait_for(f"{topic} has {partitions} partitions with leaders", led, self.timeout_ms)
+        number = "" if partitions == -1 else f"{partitions} "
+        wait_for(f"{topic} has {number}partitions with leaders", led, self.timeout_ms)
 
     def wait_in_sync(self) -> None:
         """Wait until all replicas of all topics are in sync."""
@@ -390,3 +395,8 @@ def _number_or_word(text: str) -> str:
         return repr(float(text))
     except ValueError:
         return text.lower()
+
+
+def _check_exists(topic: Mapping[str, Any] | None, name: str) -> None:
+    if topic is None or topic["error_code"] not in (0, 5):  # 5: some partition has no leader
+        raise ClusterError(f"topic {name} does not exist")

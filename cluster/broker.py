@@ -114,9 +114,10 @@ class Broker:
                 backlog=1024,
                 ssl=self.cluster.security.tls,
             )
-        except OSError as error:
+        except (OSError, OverflowError) as error:
+            why = _why(error) if isinstance(error, OSError) else "ports are numbers up to 65535"
             raise ClusterError(
-                f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {_why(error)}"
+                f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}"
             ) from None
         self.listen_port = self._server.sockets[0].getsockname()[1]
         self.port = self.port or self.listen_port

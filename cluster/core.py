@@ -59,6 +59,8 @@ class ClusterCore(SharedCluster):
         self.brokers = {broker: self._broker(broker, rack) for broker, rack in sorted(racks.items())}
         self.maintenance = Maintenance(self.services, self.controller, self.logs, self.transactions, self.share_state)
         self.logs.on_unflushed = self.maintenance.unflushed
+        if data == "":
+            raise ClusterError("data is empty: give a directory, or None for a cluster in memory")
         if data is not None:
             self._load(data, accept_data_loss=accept_data_loss)
         if not self.state.features:

@@ -11,6 +11,7 @@ The module is longer than others, because it has the whole interface of a cluste
 """
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import PathLike
@@ -23,7 +24,7 @@ from quorate.cluster.clock import Clock
 from quorate.cluster.core import ClusterCore
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.faults import Faults
-from quorate.cluster.interface import BrokerInfo, Cluster, racks_of_brokers
+from quorate.cluster.interface import BrokerInfo, Cluster, check_rack, racks_of_brokers
 from quorate.cluster.loop_thread import LoopThread
 from quorate.cluster.meter import Meter
 from quorate.cluster.security import Security, SecurityProtocol, generate_security
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
 T = TypeVar("T")
+
+NOT_RUNNING = "the cluster is not running: use it in a `with` block, or await `start()`"
 
 
 class EmbeddedCluster(Cluster):
@@ -89,15 +92,21 @@ class EmbeddedCluster(Cluster):
         self._loop_thread: int | None = None
         self._thread: LoopThread | None = None
         self._files: TemporaryFolder | None = None
-        named = racks_of_brokers((len(racks) or 1) if brokers is None else brokers, racks)
+        self._pid = os.getpid()
+        named = racks_of_brokers(1 if brokers is None and not racks else brokers, racks or ())
+        if not isinstance(properties, Mapping | None):
+            raise ClusterError(f"properties={properties!r}: give a mapping of Kafka's names to values")
         for given in (ports, advertised_ports):
             if given is not None and len(given) != len(named):
                 raise ClusterError(f"{len(given)} ports for {len(named)} brokers; give one port for each broker")
         if version is not None:
             properties = {**(properties or {}), "kafka.version": version}
         try:
-            if isinstance(security, str):
-                if security.endswith("SSL"):
+            if isinstance(security, Security):
+                if password is not None:
+                    raise ClusterError("a password has no effect with a Security, which has the users")
+            else:
+                if security in ("SSL", "SASL_SSL"):
                     self._files = TemporaryFolder()
                 security = generate_security(
                     security, self._files.path if self._files else None, password, host=advertised_host or host
@@ -148,7 +157,7 @@ class EmbeddedCluster(Cluster):
         Raises `ClusterError` before the start, when ports are not known.
         """
         if not all(broker.port for broker in self.core.brokers.values()):
-            raise ClusterError("the cluster has not started: use it in a `with` block, or await `start()`")
+            raise ClusterError(NOT_RUNNING)
         return ",".join(broker.address for broker in self.core.brokers.values())
 
     @property
@@ -171,7 +180,21 @@ class EmbeddedCluster(Cluster):
                 "a blocking client would deadlock in the loop of its own cluster",
                 "use it in a thread: await asyncio.to_thread(kafka.create_topic, ...)",
             )
+        self._need_running()
         return super()._make_admin()
+
+    def _need_running(self) -> None:
+        """Raise `ClusterError` before the start, after the stop, and in a forked process."""
+        if self._loop is None:
+            raise ClusterError(NOT_RUNNING)
+        self._need_own_process()
+
+    def _need_own_process(self) -> None:
+        if self._loop is not None and self._pid != os.getpid():
+            raise ClusterError(
+                f"the cluster runs in process {self._pid}, which started it",
+                "in a forked process, connect clients to bootstrap_servers, and call nothing else",
+            )
 
     @property
     def faults(self) -> Faults:
@@ -228,7 +251,10 @@ class EmbeddedCluster(Cluster):
 
         Raises `ClusterError` if a port is in use. After any error no broker runs.
         """
+        if self._loop is not None:
+            raise ClusterError("the cluster is running already")
         self._loop, self._loop_thread = asyncio.get_running_loop(), threading.get_ident()
+        self._pid = os.getpid()
         try:
             for broker in self.core.brokers.values():
                 await broker.start()
@@ -285,7 +311,12 @@ class EmbeddedCluster(Cluster):
         return self
 
     def close(self, *, grace_ms: int = 250) -> None:
-        """Stop a cluster that runs in a thread; `grace_ms` as for `stop`."""
+        """Stop a cluster that runs in a thread; `grace_ms` as for `stop`.
+
+        Does nothing in a forked process: the cluster continues in the process that started it.
+        """
+        if self._pid != os.getpid():
+            return
         self.close_admin()
         if self._thread is not None:
             self._thread.end(self.stop(grace_ms=grace_ms))
@@ -303,6 +334,7 @@ class EmbeddedCluster(Cluster):
         In the cluster's own loop, or before the start, the function is called directly. Raises
         `TimeoutError` if it is not called in time.
         """
+        self._need_own_process()
         if self._loop is None or self._in_loop:
             return action()
 
@@ -317,9 +349,14 @@ class EmbeddedCluster(Cluster):
 
         `instead`: what to write within that loop, for the error.
         """
-        if self._loop is None or self._in_loop:
+        try:
+            self._need_running()
+            if self._in_loop:
+                raise ClusterError("blocking calls would deadlock in the cluster's own loop", f"await {instead}")
+        except ClusterError:
             work.close()
-            raise ClusterError("blocking calls would deadlock in the cluster's own loop", f"await {instead}")
+            raise
+        assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def _change(self, action: Callable[[], object]) -> None:
@@ -343,6 +380,7 @@ class EmbeddedCluster(Cluster):
         self._check_version(version)
         if found.serving:
             raise ClusterError(f"broker {broker} is running")
+        check_rack(rack)
         if rack is not None:
             found.rack = rack or None
         await found.start()
@@ -377,6 +415,7 @@ class EmbeddedCluster(Cluster):
 
     async def add_broker_async(self, *, rack: str | None = None, port: int = 0) -> int:
         """`add_broker` in the cluster's own loop."""
+        check_rack(rack)
         other = next(iter(self.core.brokers.values()))
         added = self.core.add_broker(rack)
         added.listen_host, added.host, added.listen_port = other.listen_host, other.host, port

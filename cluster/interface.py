@@ -57,10 +57,22 @@ def racks_of_brokers(brokers: int | None, racks: Sequence[str | None]) -> dict[i
     """
     if isinstance(racks, str):
         raise ClusterError(f"racks={racks!r} is a text; give a list of racks: {racks.split(',')}")
+    if not isinstance(racks, Sequence):
+        raise ClusterError(f"racks={racks!r}: give a list of racks")
+    for rack in racks:
+        check_rack(rack)
     count = len(racks) if brokers is None else brokers
+    if not isinstance(count, int):
+        raise ClusterError(f"brokers={count!r}: give a whole number")
     if count < 1:
         raise ClusterError("a cluster needs at least one broker")
     return {number: (racks[(number - 1) % len(racks)] or None) if racks else None for number in range(1, count + 1)}
+
+
+def check_rack(rack: str | None) -> None:
+    """Raise `ClusterError` if a rack has no text as its name: brokers could not encode it."""
+    if not isinstance(rack, str | None):
+        raise ClusterError(f"rack {rack!r} is no text; racks are strings: {str(rack)!r}")
 
 
 class Cluster(AdminOperations):

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.scram import ScramCredentials
@@ -149,8 +149,13 @@ def generate_security(
 
     `host`: the advertised host, which the certificate names.
 
-    Raises `ClusterError` if a package is missing.
+    Raises `ClusterError` for an unknown protocol, for a password that it does not use, and if a
+    package is missing.
     """
+    if protocol not in get_args(SecurityProtocol):
+        raise ClusterError(f"security {protocol!r} is unknown; use {', '.join(get_args(SecurityProtocol))}")
+    if password is not None and not protocol.startswith("SASL"):
+        raise ClusterError(f"a password has no effect with security {protocol}; use SASL_SSL or SASL_PLAINTEXT")
     if protocol == "PLAINTEXT":
         return Security()
     context = None

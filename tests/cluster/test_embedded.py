@@ -1,11 +1,13 @@
 """An embedded cluster for its owner: in a thread, in a loop, with racks."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 
-from quorate.cluster import ClusterError, EmbeddedCluster
+from quorate.cluster import ClusterError, EmbeddedCluster, Security
 from quorate.codecs import CONSUMER_OFFSETS
 
 
@@ -30,7 +32,16 @@ def test_racks_are_assigned_round_robin(options: dict[str, object], racks: list[
     [
         ({"brokers": 0}, "a cluster needs at least one broker"),
         ({"racks": "a,b"}, r"racks='a,b' is a text; give a list of racks: \['a', 'b'\]"),
+        ({"racks": [1, 2]}, "rack 1 is no text; racks are strings: '1'"),
+        ({"racks": {"a"}}, "give a list of racks"),
+        ({"brokers": "3"}, "brokers='3': give a whole number"),
         ({"brokers": 2, "ports": [9092]}, "1 ports for 2 brokers; give one port for each broker"),
+        ({"properties": [("a", 1)]}, "give a mapping"),
+        ({"security": "ssl"}, "security 'ssl' is unknown; use PLAINTEXT, SASL_PLAINTEXT, SSL, SASL_SSL"),
+        ({"security": None}, "security None is unknown"),
+        ({"password": "p"}, "a password has no effect with security PLAINTEXT"),
+        ({"password": "p", "security": Security()}, "a password has no effect with a Security"),
+        ({"data": ""}, "data is empty: give a directory"),
     ],
 )
 def test_contradicting_parameters_are_rejected(options: dict[str, object], complaint: str) -> None:
@@ -41,7 +52,7 @@ def test_contradicting_parameters_are_rejected(options: dict[str, object], compl
 
 def test_addresses_are_not_known_before_the_start() -> None:
     cluster = EmbeddedCluster(brokers=2)
-    with pytest.raises(ClusterError, match="the cluster has not started: use it in a `with` block"):
+    with pytest.raises(ClusterError, match="the cluster is not running: use it in a `with` block"):
         cluster.bootstrap_servers  # noqa: B018  # a property
     with cluster:
         addresses = cluster.bootstrap_servers
@@ -55,6 +66,70 @@ def test_a_running_cluster_can_be_entered_again_and_is_closed_once() -> None:
             assert same is cluster
             assert cluster.brokers[0].state == "running"
         assert cluster.brokers[0].state == "stopped"
+
+
+def test_a_cluster_that_does_not_run_fails_at_once() -> None:
+    cluster = EmbeddedCluster()
+    with cluster:
+        pass
+    for call in (lambda: cluster.create_topic("t"), lambda: cluster.start_broker(1), cluster.add_broker):
+        with pytest.raises(ClusterError, match="the cluster is not running"):
+            call()
+
+
+def test_a_second_start_does_not_stop_the_brokers() -> None:
+    async def run() -> None:
+        async with EmbeddedCluster() as cluster:
+            with pytest.raises(ClusterError, match="the cluster is running already"):
+                await cluster.start()
+            assert cluster.brokers[0].state == "running"
+
+    asyncio.run(run())
+
+
+FORKED = """
+import os
+from quorate.cluster import ClusterError, EmbeddedCluster
+
+with EmbeddedCluster() as cluster:
+    if not os.fork():
+        for call in (lambda: cluster.stop_broker(1), cluster.add_broker, lambda: cluster.admin):
+            try:
+                call()
+            except ClusterError as error:
+                print(error, flush=True)
+        cluster.close()
+        os._exit(0)
+    os.wait()
+    cluster.create_topic("t")
+    print(sorted(cluster.admin.list_topics()))
+"""
+
+
+def test_a_forked_process_does_not_wait_for_the_cluster() -> None:
+    program = [sys.executable, "-P", "-W", "ignore", "-c", FORKED]
+    lines = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True).stdout.splitlines()
+    assert sum(line.startswith("the cluster runs in process") for line in lines) == 3
+    assert lines[-1] == "['t']"
+
+
+def test_racks_and_ports_of_added_brokers_are_checked() -> None:
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.stop_broker(2)
+        for call in (lambda: cluster.add_broker(rack=5), lambda: cluster.start_broker(2, rack=5)):  # type: ignore[arg-type]
+            with pytest.raises(ClusterError, match="rack 5 is no text"):
+                call()
+        with pytest.raises(ClusterError, match=r"cannot listen on 127\.0\.0\.1:99999: ports are numbers up to 65535"):
+            cluster.add_broker(port=99_999)
+        assert len(cluster.brokers) == 2
+
+
+def test_topics_with_the_brokers_defaults_and_missing_topics() -> None:
+    with EmbeddedCluster(properties={"num.partitions": 3}, timeout_ms=5000) as cluster:
+        cluster.create_topic("t", partitions=-1, replicas=-1)
+        assert len(cluster.describe_topic("t")["partitions"]) == 3
+        with pytest.raises(ClusterError, match="topic nonesuch does not exist"):
+            cluster.topology("t", "nonesuch")
 
 
 def test_an_unknown_group_has_a_coordinator() -> None:
