@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
@@ -30,6 +31,8 @@ EVERY = 3
 """Every third partition gets messages then: 50 members of all partitions would need more than two
 cores, and would be late without a rebalance.
 """
+STUCK_S = 30
+"""After this time without a message a consumer counts as stuck."""
 
 
 def produce(address: str, messages: int) -> None:
@@ -41,24 +44,48 @@ def produce(address: str, messages: int) -> None:
     producer.flush()
 
 
+class Stuck(Exception):
+    """A consumer that gets no messages."""
+
+
+def polled(poll: Callable[[], Any]) -> int:
+    """Return the number of messages of the first poll that has any. Raises `Stuck`."""
+    until = time.monotonic() + STUCK_S
+    while not (received := count(poll())):
+        if time.monotonic() > until:
+            raise Stuck
+    return received
+
+
 def first_message(create: Callable[[str], Any]) -> float:
     """Return the seconds from the creation of a consumer to its first message."""
     started = time.perf_counter()
     with create(str(uuid4())) as (_, poll):
-        while not count(poll()):
-            pass
+        polled(poll)
         return time.perf_counter() - started
 
 
 def throughput(create: Callable[[str], Any], messages: int) -> float:
     """Return messages per second, after the first ones."""
     with create(str(uuid4())) as (_, poll):
-        while not (received := count(poll())):
-            pass
-        started, first = time.perf_counter(), received
+        first = received = polled(poll)
+        started = time.perf_counter()
         while received < messages:
-            received += count(poll())
+            received += polled(poll)
         return (received - first) / (time.perf_counter() - started)
+
+
+def measured(name: str, measure: Callable[[], float]) -> float:
+    """Return a figure of a client. A consumer that gets stuck is replaced, at most twice.
+
+    kafka-python 3.0.12 loses a response to JoinGroup that arrives when `poll` times out.
+    """
+    for _ in range(2):
+        try:
+            return measure()
+        except Stuck:
+            print(f"{name}: no message within {STUCK_S} s; measured again with another consumer", file=sys.stderr)
+    return measure()
 
 
 @contextmanager
@@ -166,8 +193,8 @@ def main() -> None:
         rates: dict[str, list[float]] = {name: [] for name in every}
         for _ in range(rounds):  # in turns, so that a busy moment affects all
             for name, create in every.items():
-                first[name].append(first_message(create))
-                rates[name].append(throughput(create, messages))
+                first[name].append(measured(name, partial(first_message, create)))
+                rates[name].append(measured(name, partial(throughput, create, messages)))
         crowds = {name: join(name, address, wide, topics[wide], crowd) for name in every} if crowd else {}
         joined: dict[str, list[float]] = {name: [] for name in every}
         quiet: dict[str, list[float]] = {name: [] for name in every}

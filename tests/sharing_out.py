@@ -5,8 +5,8 @@ containers, or Spark, whose JVM takes seconds to start and a gigabyte. Tests tha
 process of their own are groups by themselves.
 
 Tests on clusters wait most of the time, for session timeouts and for brokers to notice changes. So
-there are more workers than cores, and the groups on clusters start first: nothing that takes a
-minute is left for the end.
+there are more workers than cores, groups of tests that take minutes start first, and those that
+wait are spread among those that compute: neither only wait, nor compete, at the same time.
 
 A scheduler of our own is needed because xdist's loadgroup (3.8) renames tests in a way that pytest
 9.2 ignores: its groups are lost.
@@ -61,6 +61,9 @@ FIRST = (
 )
 """The first part of the names of the groups that take longest; all others follow in file order."""
 
+SPREAD = 0.7
+"""The part of the groups among which those that wait are spread; in the rest all workers compute."""
+
 
 class Scheduling(LoadScopeScheduling):
     """Distributes whole groups, in the order in which the tests were collected."""
@@ -88,7 +91,10 @@ def group_of(nodeid: str) -> str:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Sort the longest groups first, and check that each cluster in containers has one group."""
+    """Sort the longest groups first, and spread those that wait.
+
+    Checks that each cluster in containers has one group.
+    """
     for item in items:
         if "[docker" in item.nodeid and {"kafka_cluster", "secure_cluster"} & {*getattr(item, "fixturenames", ())}:
             group = "secure cluster" if "secure_cluster" in item.fixturenames else "shared cluster"
@@ -99,3 +105,9 @@ def order(items: list[pytest.Item]) -> None:
         return next((place for place, name in enumerate(FIRST) if group.startswith(name)), len(FIRST))
 
     items.sort(key=rank)
+    groups = list(dict.fromkeys(group_of(item.nodeid) for item in items))
+    waiting = [group for group in groups if "[embedded" in group]
+    computing = [group for group in groups if "[embedded" not in group]
+    place = {group: number / len(computing) for number, group in enumerate(computing)}
+    place |= {group: SPREAD * number / len(waiting) for number, group in enumerate(waiting)}
+    items.sort(key=lambda item: place[group_of(item.nodeid)])
