@@ -62,7 +62,7 @@ FIRST = (
 """The first part of the names of the groups that take longest; all others follow in file order."""
 
 SPREAD = 0.7
-"""The part of the groups among which those that wait are spread; in the rest all workers compute."""
+"""The part of the groups among which those that wait are spread."""
 
 
 class Scheduling(LoadScopeScheduling):
