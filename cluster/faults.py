@@ -16,8 +16,9 @@ from quorate.cluster.broker import Broker
 from quorate.cluster.clock import Clock
 from quorate.cluster.connection import Connection
 from quorate.cluster.error_responses import failed_response
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.frames import Header
-from quorate.codecs.api.broker import ProduceRequest
+from quorate.codecs.api.broker import APIS, ProduceRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.error_responses import with_error
 from quorate.codecs.batches.v2 import LOG_OVERHEAD
@@ -25,6 +26,7 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import Message
 
 _REMEMBERED = 100_000
+_API_NAMES = frozenset(api.name for api in APIS.values())
 
 
 class Handler(Protocol):
@@ -261,7 +263,9 @@ class Faults:
         """Add a fault for matching requests: for the next `times` of them, or for all.
 
         Rules are evaluated in the order in which they were added; the first match applies.
+        Raises `ClusterError` for what would never happen, such as an unknown `api`.
         """
+        _check(fault, api, times, probability)
         rule = Rule(fault, api, broker, client_id, topic, times, probability, Random(seed))
         self.rules.append(rule)
         return rule
@@ -303,6 +307,24 @@ class Faults:
     def forget(self, rule: Rule) -> None:
         """Cancel the call for a rule."""
         self._waiting = [one for one in self._waiting if one[0] is not rule]
+
+
+def _check(fault: Fault, api: str | None, times: int | None, probability: float) -> None:
+    """Raise `ClusterError` for a fault that is none, and for a rule that never matches."""
+    if isinstance(fault, type) or not callable(getattr(fault, "happen", None)):
+        raise ClusterError(f"{fault!r} is no fault; use an instance, such as Error(ErrorCode.NOT_COORDINATOR)")
+    if isinstance(fault, Error) and not isinstance(fault.code, ErrorCode):
+        raise ClusterError(f"{fault!r}: the code is no ErrorCode, such as ErrorCode.NOT_COORDINATOR")
+    for name in (api, fault.api if isinstance(fault, WaitFor) else None):
+        if name is not None and name not in _API_NAMES:
+            from difflib import get_close_matches  # not loaded by each start of a cluster
+
+            near = get_close_matches(str(name), _API_NAMES, 1) or ["Heartbeat"]
+            raise ClusterError(f"there is no API {name!r}; APIs have the names of Kafka, such as {near[0]!r}")
+    if times is not None and times < 1:
+        raise ClusterError(f"times={times}: give a number from 1, or None for all requests")
+    if not 0 <= probability <= 1:
+        raise ClusterError(f"probability={probability}: give a number from 0 to 1")
 
 
 def topics_of(request: Message) -> set[str]:

@@ -4,6 +4,7 @@ Faults are drawn one after the other, each with its time and all of its paramete
 state of the cluster. So leaving one out does not change the others, and schedules can be shrunk.
 """
 
+import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, fields, replace
 from random import Random
@@ -74,7 +75,7 @@ class Chaos:
 
     def __post_init__(self) -> None:
         for name in _RATES:
-            if getattr(self, name) < 0:
+            if not 0 <= getattr(self, name) < math.inf:
                 raise SimulationError(f"{name}={getattr(self, name)}: a rate is 0 or more, per minute")
         for name in ("split", "reorder"):
             if not 0 <= getattr(self, name) < 1:

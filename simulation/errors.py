@@ -4,7 +4,14 @@ from quorate.codecs.errors import QuorateError
 
 
 class SimulationError(QuorateError, RuntimeError):
-    """A scenario used what a simulation does not have, such as threads, or did not end in time."""
+    """A scenario used what a simulation does not have, such as threads, or did not end in time.
+
+    Also parameters that are not valid. `remedy`: what to do, if known.
+    """
+
+    def __init__(self, message: str, *remedy: str) -> None:
+        super().__init__("; ".join((message, *remedy)))
+        self.remedy = remedy
 
 
 class NotDeterministic(SimulationError):

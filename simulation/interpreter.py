@@ -97,7 +97,10 @@ def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
     """Give simulations control of the interpreter, and the garbage collector a fixed schedule.
 
     `clients`: further packages whose modules get stable sets. One simulation runs at a time.
+    Raises `SimulationError` within a scenario.
     """
+    if threading.get_ident() in _running:
+        raise SimulationError("a scenario cannot run another simulation")
     for name in _LATE:
         import_module(name)
     with _lock:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import math
 import re
 import traceback
 import warnings
@@ -81,9 +82,10 @@ def simulate(
     of a success. `clients`: packages of clients whose sets of strings shall not depend on
     PYTHONHASHSEED, in addition to aiokafka.
 
-    Raises `ScheduleFailed` for the first schedule that fails, with its token.
+    Raises `ScheduleFailed` for the first schedule that fails, with its token, and
+    `SimulationError` for parameters that are not valid, and if there is no seed.
     """
-    plan = Chaos() if chaos is None else chaos
+    plan = _checked(chaos, limit_s, clients)
     runner = _Runner(scenario, plan, limit_s, max_steps)
     folder = None if trace_dir is None else Path(trace_dir)
     with controlled(clients):
@@ -96,6 +98,8 @@ def simulate(
             return _total([outcome])
         outcomes = []
         for seed in range(1, seeds + 1) if isinstance(seeds, int) else seeds:
+            if not isinstance(seed, int):
+                raise SimulationError(f"seed {seed!r} is no whole number; seeds={seeds!r}")
             outcome = runner.run(Token(seed))
             if outcome.error is not None:
                 found = len(outcome.faults)
@@ -111,7 +115,19 @@ def simulate(
                     _write(folder, outcome)
                 raise _failure(outcome, found) from outcome.error
             outcomes.append(outcome)
-        return _total(outcomes)
+    if not outcomes:
+        raise SimulationError(f"seeds={seeds!r}: no schedule was run; give how many, or a list of seeds")
+    return _total(outcomes)
+
+
+def _checked(chaos: Chaos | None, limit_s: float, clients: Sequence[str]) -> Chaos:
+    if not isinstance(chaos, Chaos | None):
+        raise SimulationError(f"chaos={chaos!r}: use Chaos(...), Chaos.none(), or None")
+    if not (isinstance(limit_s, int | float) and 0 < limit_s < math.inf):
+        raise SimulationError(f"limit_s={limit_s!r}: give seconds of virtual time, above 0")
+    if isinstance(clients, str):
+        raise SimulationError(f"clients={clients!r} is a text; give a list of packages: {[clients]}")
+    return chaos or Chaos()
 
 
 def check_determinism(
@@ -126,7 +142,7 @@ def check_determinism(
 
     Raises `NotDeterministic`, which names the first step that differs, if the runs do.
     """
-    runner = _Runner(scenario, Chaos() if chaos is None else chaos, limit_s, 5_000_000)
+    runner = _Runner(scenario, _checked(chaos, limit_s, clients), limit_s, 5_000_000)
     with controlled(clients):
         first, second = (runner.run(Token(seed), keeps=True) for _ in range(2))
     if first.hash == second.hash:

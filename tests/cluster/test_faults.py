@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorate.cluster import Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
+from quorate.cluster import ClusterError, Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
 from quorate.cluster.error_responses import failed_response
 from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.waiting import wait_for
@@ -261,6 +261,26 @@ def test_brokers_cut_off_from_the_controller_lose_their_leaderships(cluster: Emb
     assert {partition.leader for partition in topic.partitions} == {2, 3}
     cluster.heal()
     assert all(1 in partition.in_sync for partition in topic.partitions)
+
+
+@pytest.mark.parametrize(
+    ("fault", "options", "complaint"),
+    [
+        (Silence(), {"api": "heartbeat"}, "no API 'heartbeat'; .* such as 'Heartbeat'"),
+        (WaitFor("OffsetCommits"), {}, "no API 'OffsetCommits'; .* such as 'OffsetCommit'"),
+        (Silence, {}, "is no fault; use an instance"),
+        (ErrorCode.NOT_COORDINATOR, {}, "is no fault"),
+        (Error("NOT_COORDINATOR"), {}, "the code is no ErrorCode"),  # type: ignore[arg-type]
+        (Silence(), {"times": 0}, "times=0"),
+        (Silence(), {"probability": 50}, "probability=50"),
+    ],
+)
+def test_faults_that_would_never_happen_are_rejected(
+    cluster: EmbeddedCluster, fault: Any, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(ClusterError, match=complaint):
+        cluster.faults.add(fault, **options)
+    assert not cluster.faults.rules
 
 
 def test_a_disconnect_after_the_request_was_applied_keeps_its_effect(cluster: EmbeddedCluster, port: int) -> None:

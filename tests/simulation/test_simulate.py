@@ -4,8 +4,11 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from functools import partial
+from math import nan
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +93,7 @@ REPLAY = """
 import sys
 sys.path.append(sys.argv[1])  # last: `codecs` stays the standard library's
 from functools import partial
+from math import nan
 from quorate.simulation import simulate
 from tests.simulation.helpers.scenarios import consumers
 print(simulate(partial(consumers, records=12), replay=sys.argv[2]).traces)
@@ -124,10 +128,49 @@ def test_a_text_that_is_no_token_is_an_error(token: str) -> None:
         simulate(SMALL, replay=token)
 
 
-@pytest.mark.parametrize("given", [{"broker_stops": -1.0}, {"split": 1.0}, {"down_ms": (5, 1)}, {"typo": 1.0}])
+@pytest.mark.parametrize(
+    "given", [{"broker_stops": -1.0}, {"split": 1.0}, {"down_ms": (5, 1)}, {"typo": 1.0}, {"stalls": nan}]
+)
 def test_rates_are_checked(given: dict[str, float]) -> None:
     with pytest.raises(SimulationError, match=next(iter(given))):
         Chaos.none(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"seeds": 0}, "seeds=0: no schedule was run"),
+        ({"seeds": []}, "no schedule was run"),
+        ({"seeds": "3"}, "seed '3' is no whole number"),
+        ({"chaos": "none"}, r"chaos='none': use Chaos\(...\)"),
+        ({"limit_s": "60"}, "limit_s='60': give seconds"),
+        ({"limit_s": 0}, "limit_s=0: give seconds"),
+        ({"clients": "asyncpg"}, r"give a list of packages: \['asyncpg'\]"),
+    ],
+)
+def test_parameters_are_checked(given: dict[str, Any], complaint: str) -> None:
+    async def scenario(sim: Simulation) -> None: ...
+
+    with pytest.raises(SimulationError, match=complaint):
+        simulate(scenario, **{"seeds": 1, "chaos": Chaos.none(), **given})
+
+
+def test_a_simulation_in_a_scenario_is_an_error() -> None:
+    async def inner(sim: Simulation) -> None: ...
+
+    async def outer(sim: Simulation) -> None:
+        simulate(inner, seeds=1)
+
+    with pytest.raises(ScheduleFailed, match="SimulationError: a scenario cannot run another simulation"):
+        simulate(outer, seeds=1, chaos=Chaos.none())
+
+
+def test_the_message_of_a_failed_schedule_has_the_remedy() -> None:
+    async def blocking(sim: Simulation) -> None:
+        time.sleep(1)
+
+    with pytest.raises(ScheduleFailed, match=r"time\.sleep blocks the loop.*; await asyncio\.sleep"):
+        simulate(blocking, seeds=1, chaos=Chaos.none())
 
 
 def test_a_second_owner_in_a_generation_is_found() -> None:
