@@ -12,10 +12,14 @@ from typing import Any
 import numpy as np
 
 from quorate.assignors import java_order
+from quorate.assignors.java_order.few import few_strings_in_order
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.subscription_type import SubscriptionType
 from quorate.assignors.topology import Ints, Topology, grouped
 from quorate.codecs import Uuid
+
+_FEW = 50
+"""Of fewer members, lists are faster than arrays."""
 
 __all__ = ["GroupSpec", "MemberSubscription", "Subscription", "SubscriptionType"]
 
@@ -242,6 +246,9 @@ class GroupSpec:
     @cached_property
     def hash_order(self) -> Ints:
         """Members in the iteration order of a Java HashMap, inserted in the order given."""
+        if len(self) < _FEW:
+            walked = few_strings_in_order(self.member_ids)
+            return np.array([*map(self._number_of.__getitem__, walked)], np.int64)
         return java_order.hash_map_order(java_order.string_hashes(self.member_ids), keys=self.member_ids)
 
     @cached_property
@@ -267,15 +274,11 @@ class GroupSpec:
 
         Both are in Java's string order.
         """
-        static: list[tuple[str, int]] = []
-        dynamic: list[tuple[str, int]] = []
-        for number, (member_id, member) in enumerate(self.members.items()):
-            if member.instance_id is None:
-                dynamic.append((member_id, number))
-            else:
-                static.append((member.instance_id, number))
+        members = self.members.values()
+        static = [(one.instance_id, number) for number, one in enumerate(members) if one.instance_id is not None]
         if not static:
             return self.id_places
+        dynamic = [(name, number) for number, (name, one) in enumerate(self.members.items()) if one.instance_id is None]
         if len({instance_id for instance_id, _ in static}) < len(static):
             # A broker never lets two members share an instance id. For such input Kafka's stable
             # sort leaves them in hash order.

@@ -85,6 +85,8 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
         return cls(topology, member_ids, offsets, partitions[order])
 
     def __getitem__(self, member_id: str) -> tuple[TopicPartition, ...]:
+        if self._arrays is None:
+            return self.topology.few_partitions(self._lists[self._index(member_id)])
         return self.topology.topic_partitions(self.numbers(member_id))
 
     def __iter__(self) -> Iterator[str]:
@@ -120,11 +122,14 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
         """Number of partitions of each member, in the order of `member_ids`."""
         return np.diff(self.offsets)
 
-    def numbers(self, member_id: str) -> Ints:
-        """Return the numbers in `topology` of a member's partitions. Raises `KeyError`."""
+    def _index(self, member_id: str) -> int:
         if self._number_of is None:
             self._number_of = {member: number for number, member in enumerate(self.member_ids)}
-        index = self._number_of[member_id]
+        return self._number_of[member_id]
+
+    def numbers(self, member_id: str) -> Ints:
+        """Return the numbers in `topology` of a member's partitions. Raises `KeyError`."""
+        index = self._index(member_id)
         return self.partitions[self.offsets[index] : self.offsets[index + 1]]
 
     def by_topic(self, member_id: str) -> dict[str, list[int]]:

@@ -31,7 +31,7 @@ from quorate.assignors.subscribers import (
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.releases import KafkaVersion
 
-FEW = 400
+FEW = 1000
 """For so many members and partitions together, or fewer, lists are faster."""
 
 Bools = npt.NDArray[np.bool_]

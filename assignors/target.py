@@ -89,6 +89,19 @@ def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssign
     return target_of_changed(group, changed, numbers[mine], counts[changed])
 
 
+def target_of_all_few(group: GroupSpec, numbers: list[list[int]]) -> TargetAssignment:
+    """Return the same as `target_of_all`, of the partitions of each member as lists."""
+    owned, changed = group.owned_lists, list[int]()
+    for member in group.hash_order.tolist():
+        before, after = owned[member], numbers[member]
+        if len(before) == len(after) and {*before} == {*after}:
+            numbers[member] = before
+        else:
+            changed.append(member)
+    assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
+    return TargetAssignment(group, assignment, np.array(changed, np.int64))
+
+
 def target_of_few(group: GroupSpec, changed: Iterable[tuple[int, Mapping[int, Sequence[int]]]]) -> TargetAssignment:
     """Return the target assignment if only these members get new partitions, by topic."""
     numbers_of = group.topology.lists.numbers

@@ -59,12 +59,16 @@ class TopicLists:
             found += [first[topic] + ids.index(partition) for partition in partitions]
         return found
 
+    def is_crowded(self, topics: Sequence[int], capacity: int) -> bool:
+        """Return whether a HashMap with `capacity` buckets may have a tree of these topics."""
+        return len(topics) > TREE_FROM and is_crowded([self.spread[topic] for topic in topics], capacity)
+
     def ordered(self, topics: Sequence[int], capacity: int = 16) -> Sequence[int]:
         """Return the keys of a HashMap with `capacity` buckets into which these topics were put."""
         if len(topics) < 2:
             return topics
         spread = self.spread
-        if len(topics) > TREE_FROM and is_crowded([spread[topic] for topic in topics], capacity):
+        if self.is_crowded(topics, capacity):
             made = self.map(capacity)
             for topic in topics:
                 made.put(topic, None)

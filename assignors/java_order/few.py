@@ -132,8 +132,8 @@ def is_crowded(spreaded: Sequence[int], capacity: int = _DEFAULT) -> bool:
     `capacity` buckets to take all.
     """
     count = len(spreaded)
-    if count <= TREE_FROM:
-        return False
+    if count - len(set(map((capacity - 1).__and__, spreaded))) < TREE_FROM:
+        return False  # so few share buckets that none has more than that, nor in larger tables
     # If no bucket is crowded although all keys are in a smaller table, it is not in larger ones.
     safe = max(capacity, hash_map_capacity(count, capacity) // 4)
     is_safe = not _is_full(spreaded, safe)

@@ -5,6 +5,7 @@ For many keys that are only inserted, `quorate.assignors.java_order.orders` is f
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 from quorate.assignors.java_order.hashes import comparable, java_hash
@@ -39,6 +40,7 @@ def table_size(capacity: int) -> int:
     return 1 << max(0, capacity - 1).bit_length()
 
 
+@lru_cache(maxsize=1 << 10)
 def copied_set_capacity(size: int, jdk: int = 17) -> int:
     """Return the initial buckets of `new HashSet(collection)` for `size` keys, including repeats.
 

@@ -7,6 +7,7 @@ last members (KAFKA-18688; in 4.0.0 to the first members, whatever they own).
 """
 
 from collections.abc import Iterator
+from itertools import chain, filterfalse
 
 import numpy as np
 import numpy.typing as npt
@@ -79,23 +80,30 @@ def _few_members(group: GroupSpec, jdk: int) -> FewMembers:
     order: list[int] = group.hash_order.tolist()
     topics = subscribed_few(group, int(group.listing_of[order[0]]), jdk)
     subscribed = frozenset(topics)
-    taken = {number for numbers in owned for number in numbers}
+    taken = {*chain.from_iterable(owned)}
     counts = list(map(len, owned))
     usable = counts
     if len(subscribed) < len(group.topology) or -1 in taken:
         usable = [sum(number >= 0 and topic_of[number] in subscribed for number in numbers) for numbers in owned]
     if len(group.withheld):
         taken.update(group.withheld.tolist())
-    unowned = [number for topic in topics for number in range(first[topic], first[topic + 1])]
+    unowned: list[int] = []
+    for topic in topics:
+        unowned += range(first[topic], first[topic + 1])
     total = len(unowned)
     if taken:
-        unowned = [number for number in unowned if number not in taken]
+        unowned = [*filterfalse(taken.__contains__, unowned)]
 
     def read(member: int) -> tuple[Read, int]:
         numbers, found = owned[member], dict[int, list[int]]()
         for number in numbers:
-            if number >= 0:
-                found.setdefault(topic_of[number], []).append(partition_of[number])
+            if number < 0:
+                continue
+            topic = topic_of[number]
+            if topic in found:
+                found[topic].append(partition_of[number])
+            else:
+                found[topic] = [partition_of[number]]
         return found, deleted_topics(group, member) if -1 in numbers else 0
 
     return FewMembers(lists, subscribed, order, counts, usable, unowned, total, read)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import copied_set_capacity, hash_map_capacity, table_size
 from quorate.assignors.java_order.few import changed_numbers_in_order, few_numbers_in_order, may_be_crowded
+from quorate.assignors.java_order.hash_map import TREE_FROM
 from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
@@ -97,19 +98,22 @@ def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Re
 class _Target:
     """The target of one member, from the previous one to the new one.
 
-    The broker reads the previous one from its record, and changes a copy. `before`: that copy, in
-    its order; `kept`: what is left of it; `deleted`: how many topics it had that were deleted.
+    The broker reads the previous one from its record (`read`), and changes a copy. `before`: that
+    copy, in its order; `kept`: what is left of it; `deleted`: how many topics it had that were
+    deleted.
     """
 
-    __slots__ = ("before", "deleted", "jdk", "kept", "topics")
+    __slots__ = ("before", "deleted", "jdk", "kept", "read", "topics")
 
     def __init__(self, few: FewMembers, member: int | None, jdk: int) -> None:
         self.topics = few.topics
         self.jdk = jdk
         self.deleted = 0
+        self.read: Read = {}
         self.before: Read = {}
         if member is not None:
             read, self.deleted = few.read(member)
+            self.read = read
             self.before = {
                 topic: few_numbers_in_order(read[topic], copied_set_capacity(len(read[topic]), jdk))
                 for topic in few.topics.ordered(list(read))
@@ -140,7 +144,11 @@ class _Target:
             return {topic_of[numbers[0]]: (partition_of[numbers[0]],)}
         added: dict[int, list[int]] = {}
         for number in numbers:
-            added.setdefault(topic_of[number], []).append(partition_of[number])
+            topic = topic_of[number]
+            if topic in added:
+                added[topic].append(partition_of[number])
+            else:
+                added[topic] = [partition_of[number]]
         new = [topic for topic in added if topic not in kept]
         names = [*reversed(new), *kept]
         if len(names) > 1:
@@ -156,8 +164,8 @@ class _Target:
         kept = self.kept.get(topic)
         if kept is None:
             return changed_numbers_in_order((), (), added)
-        if len(kept) == 1 and not added:
-            return kept
+        if not added and (len(kept) == 1 or len(self.read[topic]) < TREE_FROM):
+            return kept  # a table of the same size, in which no bucket is a tree, has the same order
         before = self.before[topic]
         return changed_numbers_in_order(before, kept, added, copied_set_capacity(len(before), self.jdk))
 
@@ -172,7 +180,9 @@ class _Target:
         first = table_size(len(before) + self.deleted)
         if self.deleted:  # they count for the size of the copy
             first = hash_map_capacity(len(before) + self.deleted, first)
-        if may_be_crowded([spread[topic] for topic in {*before, *names}], first):
+        if len(before) + len(names) >= TREE_FROM and may_be_crowded(
+            [spread[topic] for topic in {*before, *names}], first
+        ):
             return self._step_by_step(first, numbers)
         buckets = hash_map_capacity(len(before), first)
         if numbers:

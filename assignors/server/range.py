@@ -11,13 +11,20 @@ import numpy as np
 
 from quorate.assignors import java_order
 from quorate.assignors.group import GroupSpec, SubscriptionType
+from quorate.assignors.range_few import divided
 from quorate.assignors.server.assignor import KafkaServerAssignor
-from quorate.assignors.server.ids import id_hashes, subscribed_in_order
+from quorate.assignors.server.ids import few_in_broker_order, id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.subscribers import range_owners, subscriber_sets
-from quorate.assignors.target import TargetAssignment, target_of_all
+from quorate.assignors.target import TargetAssignment, target_of_all, target_of_all_few
 from quorate.assignors.topology import Ints, Topology, grouped, stable_order
 from quorate.codecs.releases import KafkaVersion
+
+OLDEST = KafkaVersion(4, 0, 0)
+"""The first release whose algorithm is implemented."""
+
+FEW = 1000
+"""For so many members and partitions together, or fewer, lists are faster."""
 
 
 class ServerRangeAssignor(KafkaServerAssignor):
@@ -31,11 +38,15 @@ class ServerRangeAssignor(KafkaServerAssignor):
 
     def target(self, group: GroupSpec) -> TargetAssignment:
         """Return the target assignment; see `KafkaServerAssignor.target`."""
-        self._require_version(KafkaVersion(4, 0, 0))
+        self._require_version(OLDEST)
         if not len(group):
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
-        members = group.sorted_order
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
+            if len(group) + int(group.topology.first[-1]) <= FEW:
+                found = assign_few(group, self.jdk)
+                if found is not None:
+                    return found
+            members = group.sorted_order
             # All get partitions of the topics that the first member in sorted order subscribes to.
             topics = subscribed_in_order(group, int(group.listing_of[members[0]]), self.jdk)
             maps = _TopicMaps(group.topology, [topics], [len(topics)], np.zeros(len(group), np.int64))
@@ -50,6 +61,20 @@ class ServerRangeAssignor(KafkaServerAssignor):
         sets = subscriber_sets(group)
         topics = group.subscribed_topics
         return _assigned(group, maps, topics, sets.set_of[topics], sets.members)
+
+
+def assign_few(group: GroupSpec, jdk: int) -> TargetAssignment | None:
+    """Return the target assignment of a group with one subscription, computed with lists.
+
+    `None` if a map of topics may have a crowded bucket. Raises `AssignorError`.
+    """
+    members, lists = group.sorted_places, group.topology.lists
+    topics = few_in_broker_order(group, int(group.listing_of[members[0]]), jdk)
+    capacity = java_order.table_size(len(topics) * 4 // 3 + 1)
+    if lists.is_crowded(topics, capacity):
+        return None
+    numbers = divided(lists.first, lists.ordered(topics, capacity), members)
+    return target_of_all_few(group, numbers)
 
 
 class _TopicMaps:

@@ -14,6 +14,9 @@ from quorate.assignors.server.homogeneous import assign_homogeneous
 from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.codecs.releases import KafkaVersion
 
+OLDEST = KafkaVersion(4, 0, 0)
+"""The first release whose algorithm is implemented."""
+
 
 class UniformAssignor(KafkaServerAssignor):
     """Kafka's `org.apache.kafka.coordinator.group.assignor.UniformAssignor`, with its results.
@@ -26,7 +29,7 @@ class UniformAssignor(KafkaServerAssignor):
 
     def target(self, group: GroupSpec) -> TargetAssignment:
         """Return the target assignment; see `KafkaServerAssignor.target`."""
-        self._require_version(KafkaVersion(4, 0, 0))
+        self._require_version(OLDEST)
         if not len(group):
             return target_of_changed(group, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS:

@@ -32,7 +32,7 @@ from quorate.codecs.releases import KafkaVersion
 OLDEST = KafkaVersion(3, 0)
 """Earlier releases assign equal subscriptions by another algorithm."""
 
-FEW = 400
+FEW = 1000
 """For so many members and partitions together, or fewer, lists are faster."""
 
 
@@ -44,6 +44,7 @@ class _Sticky(Assignor):
 
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
         self.version = version
+        self._as_of_3_7 = version >= KafkaVersion(3, 7)  # compared once: it takes a microsecond
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
         """Assign the partitions of the subscribed topics.
@@ -63,7 +64,7 @@ class _Sticky(Assignor):
                 f"{self.name} supports Kafka {OLDEST} to {KafkaVersion.NEWEST}, not {self.version}; "
                 "leave `version` out, or give a later one"
             )
-        as_of_3_7 = self.version >= KafkaVersion(3, 7)
+        as_of_3_7 = self._as_of_3_7
         if len(group.subscriptions) == 1 and not group.racks and len(group) + int(group.topology.first[-1]) <= FEW:
             found = assign_few(group, self._owned(group), as_of_3_7=as_of_3_7, hands_over=self._hands_over)
             if found is not None:

@@ -1,15 +1,18 @@
-"""`uniform` with lists gives the same as with arrays; both are compared with Kafka's in
-`test_server_differential`.
+"""Server-side assignors give the same with lists as with arrays.
+
+Both are compared with Kafka's in `test_server_differential`.
 """
 
 import os
 from random import Random
+from typing import Any
 
 import pytest
 
 from quorate.assignors.java_order import JavaHashSet, copied_set_capacity
 from quorate.assignors.java_order.few import changed_numbers_in_order
 from quorate.assignors.server import homogeneous
+from quorate.assignors.server import range as by_range
 from tests.assignors.server_cases import next_server_round, server_case
 from tests.assignors.server_differential import SIZES, ours
 from tests.conftest import CI
@@ -18,24 +21,26 @@ from tests.extent import portion
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 
 
-def test_lists_and_arrays_give_the_same_records(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "module"), [("uniform", homogeneous), ("range", by_range)])
+def test_lists_and_arrays_give_the_same_records(name: str, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     by_lists = 0
-    own = homogeneous.assign_few
+    own = module.assign_few
 
     def counted(*args: object, **options: object) -> object:
         nonlocal by_lists
-        by_lists += 1
-        return own(*args, **options)  # type: ignore[arg-type]
+        found = own(*args, **options)
+        by_lists += found is not None
+        return found
 
-    monkeypatch.setattr(homogeneous, "assign_few", counted)
+    monkeypatch.setattr(module, "assign_few", counted)
     count = portion(600)
     for seed in range(START, START + count):
         rng = Random(seed)
-        case = server_case(rng, "uniform", size=SIZES[seed % len(SIZES)])
+        case = server_case(rng, name, size=SIZES[seed % len(SIZES)])
         for number in range(3):
-            monkeypatch.setattr(homogeneous, "FEW", 1 << 40)
+            monkeypatch.setattr(module, "FEW", 1 << 40)
             lists = ours(case)
-            monkeypatch.setattr(homogeneous, "FEW", -1)
+            monkeypatch.setattr(module, "FEW", -1)
             arrays = ours(case)
             assert lists == arrays, f"seed {seed}, round {number}: {case}"
             if "error" in arrays:
