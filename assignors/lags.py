@@ -45,9 +45,12 @@ class LagSource(Protocol):
 
 
 class StaticLags:
-    """Fixed lags from a mapping."""
+    """Fixed lags from a mapping of `(topic, partition)`. Raises `TypeError` for other keys."""
 
     def __init__(self, lags: Mapping[tuple[str, int], int | None]) -> None:
+        for at in lags:
+            if not isinstance(at, tuple) or len(at) != 2:
+                raise TypeError(f"lags of {at!r}: the keys of the mapping are (topic, partition)")
         self._lags: Lags = {TopicPartition(*at): lag for at, lag in lags.items()}
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:

@@ -97,6 +97,8 @@ class OpenedBytes(bytes):
 def _decode(
     cls: type[ProtocolMessage], data: bytes, where: str, form: SubscriptionForm = SubscriptionForm.KAFKA
 ) -> Embedded:
+    if not isinstance(data, bytes | bytearray | memoryview):  # bytes(5) would be five zeros
+        raise TypeError(f"the {where} is of type {type(data).__name__}; bytes are expected")
     data = bytes(data)  # slices of a view would be views
     if len(data) < 2:
         raise DecodeError(Reason.TOO_SHORT, where=where, position=0, detail=data.hex())

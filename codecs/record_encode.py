@@ -11,7 +11,7 @@ from quorate.codecs.exact import decode_exactly, encode_exactly
 from quorate.codecs.fast_encode import Encoder, message_encoder, span
 from quorate.codecs.message import Message, RecordType
 from quorate.codecs.messages import RECORD_TYPES
-from quorate.codecs.record_model import CoordinatorRecord, Record, record_type_of
+from quorate.codecs.record_model import CoordinatorRecord, MalformedRecord, Record, UnknownRecord, record_type_of
 
 
 class _ValueEncoders(dict[int | None, Encoder]):
@@ -60,6 +60,8 @@ def encode_record(record: Record) -> tuple[bytes | None, bytes | None]:
     or if key, value and topic do not match.
     """
     if not isinstance(record, CoordinatorRecord):
+        if not isinstance(record, UnknownRecord | MalformedRecord):
+            raise TypeError(f"{type(record).__name__} is no record; decode_record returns records")
         return record.key_bytes, record.value_bytes
     native = _NATIVE_ENCODERS.get(record.topic)
     if native is not None:

@@ -162,6 +162,8 @@ def _problem(assigned: Assignment, group: GroupSpec) -> str | None:
 
     A partition must not be assigned twice, or to a member that does not subscribe to its topic.
     """
+    if not isinstance(assigned, Assignment):
+        return f"it is a {type(assigned).__name__}; assign_group returns an Assignment, such as Assignment.from_lists"
     if tuple(assigned.member_ids) != tuple(group.member_ids) or assigned.topology is not group.topology:
         return "it is for other members or another topology"
     partitions = assigned.partitions

@@ -63,6 +63,8 @@ class AdaptedAssignor:
 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:
         self.strategy = Strategy.of(assignor, cooperative)
+        if not isinstance(client_rack, str | None):
+            raise TypeError(f"client_rack is {client_rack!r}; use a string")
         self.client_rack = client_rack
         self.membership = Membership(rack=client_rack or None)
         self._companion: Any = None

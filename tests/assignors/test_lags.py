@@ -44,6 +44,8 @@ def test_a_custom_source():
 def test_other_values_are_no_source():
     with pytest.raises(TypeError, match="lags must be a mapping, a function or a LagSource, not int"):
         as_lag_source(7)
+    with pytest.raises(TypeError, match=r"lags of 'orders': the keys of the mapping are \(topic, partition\)"):
+        as_lag_source({"orders": 5})
 
 
 @pytest.mark.parametrize(

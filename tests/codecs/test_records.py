@@ -21,7 +21,9 @@ from quorate.codecs import (
     TaggedField,
     UnknownRecord,
     Uuid,
+    decode_assignment,
     decode_record,
+    decode_subscription,
     encode_record,
     from_json,
 )
@@ -236,6 +238,16 @@ def test_memoryview_is_not_kept_in_caches() -> None:
 def test_input_other_than_bytes_raises_a_type_error(key: Any, value: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         decode_record(key, value)
+
+
+@pytest.mark.parametrize("data", [None, 5, "abc", []])
+def test_members_metadata_other_than_bytes_raises_a_type_error(data: Any) -> None:
+    with pytest.raises(TypeError, match="the subscription is of type"):
+        decode_subscription(data)
+    with pytest.raises(TypeError, match="the assignment is of type"):
+        decode_assignment(data)
+    with pytest.raises(TypeError, match="is no record; decode_record returns records"):
+        encode_record(data)
 
 
 def test_trailing_bytes_are_ignored_but_kept() -> None:

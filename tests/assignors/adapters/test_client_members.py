@@ -142,5 +142,7 @@ def test_a_java_assignor_cannot_be_made_cooperative(client):
         client.Adapter(RangeAssignor(), cooperative=True)
     with pytest.raises(TypeError, match="is not an assignor"):
         client.Adapter(RangeAssignor)
+    with pytest.raises(TypeError, match="client_rack is 5; use a string"):
+        client.Range(client_rack=5)
     with pytest.raises(TypeError, match="ServerRangeAssignor is for brokers"):
         client.Adapter(server_assignor("range"))

@@ -135,6 +135,18 @@ def test_invalid_assignments_are_logged(lists, fault, caplog):
     assert f"is not valid: {fault}" in caplog.text
 
 
+def test_a_result_that_is_no_assignment_is_logged(caplog):
+    class Plain(Assignor):
+        name = "plain"
+
+        def assign_group(self, group):
+            return {"m1": [("t", 0)]}
+
+    result = leader.assign(Plain(), {"m1": Member(topics=["t", "u"])}, TOPOLOGY, group="g")
+    assert sorted(result.partitions.tolist()) == list(range(7))
+    assert "is not valid: it is a dict; assign_group returns an Assignment" in caplog.text
+
+
 def test_large_groups_are_spread_fast():
     members = {f"m{number}": Member(topics=["t"]) for number in range(2_000)}
     group = GroupSpec(members, Topology.of({"t": 40_000}))
