@@ -165,6 +165,13 @@ def test_the_coordinator_opens_no_files():
     assert [str(path.relative_to(ROOT)) for path in files if calls.search(path.read_text())] == []
 
 
+def test_the_tests_that_mutmut_runs_exist() -> None:
+    """With one that is missing, pytest runs none, and `make mutate` fails."""
+    selected = PYPROJECT["tool"]["mutmut"]["pytest_add_cli_args_test_selection"]
+    assert selected
+    assert [one for one in selected if not (ROOT / one).exists()] == []
+
+
 def test_modules_that_import_each_other_fail_the_lint(tmp_path: Path) -> None:
     package = tmp_path / "quorate"
     package.mkdir()
