@@ -190,8 +190,7 @@ class Member:
             self._thread.join(300)
             closing = threading.Thread(target=self._consumer.close, daemon=True)
             closing.start()
-            closing.join(LIMIT_MS / 1000)
-            # librdkafka 2.16.0 has waited for ever, after its coordinator could not be reached.
+            closing.join(90)  # librdkafka 2.16.0 has waited for ever, after its coordinator could not be reached
             assert not closing.is_alive(), f"librdkafka's close() of member {self.name} does not return"
 
     def __enter__(self) -> Self:
