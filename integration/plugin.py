@@ -290,7 +290,7 @@ def kafka_cluster(kafka_cluster_factory: Callable[..., "Cluster"]) -> "Cluster":
 
 @pytest.fixture
 def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[str]:
-    """Create a topic, and yield its name. It is deleted after the test.
+    """Create a topic, and yield its name. It is deleted after the test, if it still exists.
 
     It has six partitions with one replica, unless the marker `kafka_topic` changes that.
     """
@@ -317,7 +317,10 @@ def topic(kafka_cluster: "Cluster", request: pytest.FixtureRequest) -> Iterator[
         pytest.fail(f"the marker kafka_topic {failure}", pytrace=False)
     kafka_cluster.create_topic(name, **arguments)
     yield name
-    kafka_cluster.delete_topic(name)
+    from kafka.errors import UnknownTopicOrPartitionError
+
+    with suppress(UnknownTopicOrPartitionError):  # the test has deleted it
+        kafka_cluster.delete_topic(name)
 
 
 @pytest.fixture

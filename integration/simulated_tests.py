@@ -61,6 +61,7 @@ def call_simulated(item: pytest.Function) -> bool:
         arguments["seeds"] = seeds
     if replay is not None:
         arguments["replay"] = replay
+    problem = None
     try:
         simulate(scenario, **arguments)
     except ScheduleFailed as failed:
@@ -69,5 +70,7 @@ def call_simulated(item: pytest.Function) -> bool:
         failed.add_note(f"repeat it with pytest --simulate-replay={failed.token} {item.nodeid!r}")
         raise
     except SimulationError as error:
-        pytest.fail(str(error), pytrace=False)
+        problem = str(error)
+    if problem is not None:  # not in the handler: pytest would show both exceptions
+        pytest.fail(problem, pytrace=False)
     return True
