@@ -13,6 +13,7 @@ from quorate.pipeline.local.lag import lag
 from quorate.pipeline.local.locality import LocalLocality, locality
 from quorate.pipeline.local.log import LocalRows
 from quorate.pipeline.local.state import LocalGroupState, group_state
+from quorate.pipeline.schema import OptionError
 
 __all__ = [
     "LocalGroupState",
@@ -34,5 +35,12 @@ def read(*paths: str | PathLike[str], options: Mapping[str, str] | None = None) 
     `paths`: segments, folders of partitions, or log directories. `options`: those of the source,
     such as `{"kafka.bootstrap.servers": "broker:9092"}` instead of paths. Raises `OptionError`.
     """
+    for path in paths:
+        if not isinstance(path, str | PathLike):
+            raise OptionError(f"read({path!r}): a path is a text or a Path; several paths are several arguments")
+        if not fspath(path):
+            raise OptionError(
+                "the path is empty; give a segment file, a partition's folder or a broker's log directory"
+            )
     given = {} if not paths else {"paths": json.dumps([fspath(path) for path in paths])}
     return LocalRows(given | dict(options or {}))

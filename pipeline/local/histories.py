@@ -20,7 +20,7 @@ from quorate.pipeline.jobs.moments import LOG, NO_TIME, AsOf
 from quorate.pipeline.jobs.rebalance_rows import REBALANCES, check_storm
 from quorate.pipeline.jobs.records import Row, entries
 from quorate.pipeline.local.log import Source, logs, present, records_of
-from quorate.pipeline.schema import INT, LONG, TEXT, TIME
+from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 
 STORMS: pa.Schema = pa.schema(
     {
@@ -97,6 +97,8 @@ def storms(found: pa.Table, *, window_ms: int = 300_000, at_least: int = 5) -> p
     As `quorate.pipeline.storms`; `found` is the result of `rebalances`. Raises `OptionError`.
     """
     check_storm(window_ms, at_least)
+    if not isinstance(found, pa.Table) or "started_at" not in found.column_names:
+        raise OptionError("storms are found in the result of rebalances(rows)")
     names = ["log_topic", "log_partition", "group"]
     times = ("started_at", "completed_at", "superseded_at")
     whole = found.select([*names, *times, "partitions_moved", "causes"])

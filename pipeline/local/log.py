@@ -24,7 +24,7 @@ from quorate.pipeline.jobs.records import COMMON, TWO_RECORDS, TYPES, Row, recor
 from quorate.pipeline.live import BYTES_PER_OFFSET, OffsetRange, TopicConnection, ranges_of, read_ranges
 from quorate.pipeline.options import Options, parse_options
 from quorate.pipeline.push_down import What
-from quorate.pipeline.schema import CONTROL, arrow_schema, column_of
+from quorate.pipeline.schema import CONTROL, OptionError, arrow_schema, column_of
 
 
 class LocalRows:
@@ -197,7 +197,9 @@ def present(
     rows: Source, wanted: Collection[str] | None = None, fields: Collection[str] | None = None
 ) -> list[RecordType]:
     """Return the record types that rows have columns for. Raises `OptionError`."""
-    schema = rows.schema
+    schema = getattr(rows, "schema", None)
+    if not isinstance(schema, pa.Schema):
+        raise OptionError(f"rows are of type {type(rows).__name__}; use read(path), or a table of Arrow")
 
     def fields_of(name: str) -> list[str]:
         kind = schema.field(name).type

@@ -240,12 +240,12 @@ def test_invalid_marker_is_reported_in_one_line(project: pytest.Pytester) -> Non
 
 
 @pytest.mark.without_containers
-@pytest.mark.without_containers
 def test_a_test_may_delete_its_topic(project: pytest.Pytester) -> None:
     project.makepyfile("def test_deletes(kafka_cluster, topic): kafka_cluster.delete_topic(topic)")
     project.runpytest_subprocess("--kafka-racks", "-").assert_outcomes(passed=1)
 
 
+@pytest.mark.without_containers
 def test_options_are_in_the_help(project: pytest.Pytester) -> None:
     result = project.runpytest_subprocess("--help")
     result.stdout.fnmatch_lines([f"*{option}*" for option in (

@@ -93,6 +93,11 @@ def test_copies_of_a_partition_are_one_log(tmp_path: Path) -> None:
             "transaction markers",
         ),
         (lambda rows: local.group_state(without_offsets(rows)), InputError, "cannot be ordered"),
+        (lambda _: local.group_state("logs"), OptionError, r"rows are of type str; use read\(path\)"),
+        (lambda rows: local.storms(rows), OptionError, r"the result of rebalances\(rows\)"),
+        (lambda _: local.storms(local.read(str(UPGRADE))), OptionError, "storms are found in the result"),
+        (lambda _: local.read(""), OptionError, "the path is empty"),
+        (lambda _: local.read(["logs"]), OptionError, "several paths are several arguments"),
     ],
 )
 def test_invalid_input_is_an_error_of_one_line(change: Any, error: type[Exception], message: str) -> None:
