@@ -79,6 +79,17 @@ def test_close_ends_everything_although_the_listener_fails(kafka_cluster: Cluste
     assert not group_state(kafka_cluster, group_id).target
 
 
+@pytest.mark.long_on_brokers
+def test_an_unknown_operation_of_close_is_an_error(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    with consumer(kafka_cluster, group_id, topic, group_instance_id="i") as one:
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        with pytest.raises(ValueError, match="'leave' is not a valid LeaveOperation"):
+            one.close(operation="leave")
+        assert len(one.assignment()) == 6
+        one.close(operation="leave-group")
+    assert not group_state(kafka_cluster, group_id).target
+
+
 @pytest.mark.without_containers
 def test_failed_constructor_leaves_no_thread() -> None:
     before = set(threading.enumerate())
