@@ -118,7 +118,7 @@ class ConsumerMember:
 
     def without_assignment(self) -> "ConsumerMember":
         """Return the member after a tombstone of its current assignment."""
-        return ConsumerMember(member_id=self.member_id, metadata=self.metadata, epoch=LEFT, previous_epoch=LEFT)
+        return ConsumerMember(member_id=self.member_id, metadata=self.metadata, epoch=LEFT)
 
 
 def owned_of(topics: Iterable[TopicPartitions]) -> Owned:

@@ -95,6 +95,11 @@ def test_repeated_topics_and_partitions_count_once() -> None:
         assert log.group.partition_epochs == {T: {1: 7}}
 
 
+def test_complete_partitions_of_a_record_are_kept_as_they_are() -> None:
+    topics = recorded({T: {1: 7, 0: 6}, U: {0: 7}})
+    assert with_epochs(topics, 9) is topics
+
+
 def test_members_are_equal_in_any_order_of_partitions() -> None:
     def owning(*partitions: int, epoch: int = 3) -> ConsumerMember:
         return ConsumerMember(member_id="m", assigned_partitions=recorded({T: dict.fromkeys(partitions, epoch)}))
