@@ -269,9 +269,12 @@ class EmbeddedCluster(Cluster):
     async def stop(self, *, grace_ms: int = 250) -> None:
         """Stop all brokers, in the loop in which they run.
 
-        Completed responses are sent within `grace_ms`; pending requests get none.
+        Completed responses are sent within `grace_ms`; pending requests get none. Raises
+        `ClusterError` in another loop.
         """
         loop = asyncio.get_running_loop()
+        if self._loop not in (None, loop):
+            raise ClusterError("the cluster runs in another thread", "call close(), or leave its `with` block")
         brokers = self.core.brokers.values()
         for broker in brokers:
             broker.stop(at_once=False)
@@ -314,9 +317,12 @@ class EmbeddedCluster(Cluster):
         """Stop a cluster that runs in a thread; `grace_ms` as for `stop`.
 
         Does nothing in a forked process: the cluster continues in the process that started it.
+        Raises `ClusterError` if it runs in the caller's loop.
         """
         if self._pid != os.getpid():
             return
+        if self._loop is not None and self._thread is None:
+            raise ClusterError("the cluster runs in an event loop of the program", "await stop()")
         self.close_admin()
         if self._thread is not None:
             self._thread.end(self.stop(grace_ms=grace_ms))

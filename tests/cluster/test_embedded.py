@@ -87,6 +87,23 @@ def test_a_second_start_does_not_stop_the_brokers() -> None:
     asyncio.run(run())
 
 
+def test_a_cluster_is_stopped_where_it_runs() -> None:
+    async def in_the_loop() -> None:
+        async with EmbeddedCluster(security="SSL") as cluster:
+            with pytest.raises(ClusterError, match=r"await stop\(\)"):
+                cluster.close()
+            assert cluster.certificate
+
+    async def in_a_thread() -> None:
+        with EmbeddedCluster() as cluster:
+            with pytest.raises(ClusterError, match=r"call close\(\)"):
+                await cluster.stop()
+            assert cluster.brokers[0].state == "running"
+
+    asyncio.run(in_the_loop())
+    asyncio.run(in_a_thread())
+
+
 FORKED = """
 import os
 from quorate.cluster import ClusterError, EmbeddedCluster
