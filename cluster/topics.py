@@ -21,6 +21,7 @@ INTERNAL: Mapping[str, tuple[str, Mapping[str, str]]] = {
 `segment.bytes`.
 """
 NO_LEADER = -1
+_LONGEST_NAME = 249
 _ALLOWED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -129,7 +130,20 @@ class TopicState:
 
 def is_valid_name(name: str) -> bool:
     """Return whether a topic name is valid: up to 249 letters, digits and "._-"."""
-    return 0 < len(name) <= 249 and name not in (".", "..") and _ALLOWED.issuperset(name)
+    return 0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and _ALLOWED.issuperset(name)
+
+
+def name_problem(name: str) -> str:
+    """Return Kafka's message about an invalid topic name."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > _LONGEST_NAME:
+        problem = f"the length of '{name}' is longer than the max allowed length {_LONGEST_NAME}"
+    else:
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return f"Topic name is invalid: {problem}"
 
 
 def leader_error(partition: PartitionState | None, broker: int, leader_epoch: int) -> ErrorCode:

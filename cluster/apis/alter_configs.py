@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, changes_metadata
-from quorate.cluster.apis.configs import broker_config, is_this_broker, topic_config
+from quorate.cluster.apis.configs import broker_config, is_this_broker
 from quorate.cluster.authorizer import CLUSTER_NAME, Operation, ResourceType
 from quorate.cluster.broker_configs import ALL
 from quorate.cluster.config_validation import (
@@ -21,7 +21,7 @@ from quorate.cluster.config_validation import (
     check_topic_configs,
 )
 from quorate.cluster.controller.records import config_records
-from quorate.cluster.topics import is_valid_name
+from quorate.cluster.topics import is_valid_name, name_problem
 from quorate.cluster.turns import Work
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -144,7 +144,7 @@ def _altered(
             if denied and resource.resource_type != BROKER:
                 raise ApiError(denied)
             if unknown_operation and resource.resource_type != BROKER:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown operation")
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             if (failure := _operation_error(broker.cluster, resource)) is not None:
                 raise failure
             # A broker validates its own configs before the controller checks permissions.
@@ -230,11 +230,12 @@ def _alter(broker: "Broker", one: Any, change: Change) -> list[Message]:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
         if not is_valid_name(name):
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"invalid topic name {name!r}")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, name_problem(name))
         topic = cluster.topics.get(name)
         result = change(one, {} if topic is None else topic.config, known)
         check_topic_configs(cluster.broker_configs, result)
-        topic_config(cluster, name)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == GROUP:
         if not name:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")

@@ -13,7 +13,7 @@ from quorate.cluster.apis import Context
 from quorate.cluster.broker_configs import ALL, MAX_PARTITIONS
 from quorate.cluster.client_metrics import parsed
 from quorate.cluster.config_validation import has_eligible_leaders
-from quorate.cluster.topics import is_valid_name
+from quorate.cluster.topics import is_valid_name, name_problem
 from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import DescribeConfigsRequest, DescribeConfigsResponse
 from quorate.codecs.api.broker.describe_configs import (
@@ -219,7 +219,9 @@ def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: b
                 _with_parsed_value(config) for config in topic_config_results(broker, topic_config(cluster, name))
             ]
         elif kind == ConfigResourceType.BROKER:
-            configs = [*(_of_broker(broker) if is_this_broker(broker, name) else _of_all_brokers(cluster))]
+            configs = [
+                *(_of_broker(broker) if is_this_broker(broker, name, describes=True) else _of_all_brokers(cluster))
+            ]
         elif kind == ConfigResourceType.GROUP and known:
             if not name:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
@@ -244,7 +246,7 @@ def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: b
         )
     keys = frozenset(requested.configuration_keys or ())
     return DescribeConfigsResult(
-        error_message=None,
+        error_message="",
         resource_type=requested.resource_type,
         resource_name=name,
         configs=tuple(
@@ -268,21 +270,24 @@ def _without_synonyms(config: DescribeConfigsResourceResult) -> DescribeConfigsR
 def topic_config(cluster: "SharedCluster", name: str) -> dict[str, str]:
     """Return a topic's own configs. Raises `ApiError` if the topic does not exist."""
     if not is_valid_name(name):
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"invalid topic name {name!r}")
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, name_problem(name))
     if name not in cluster.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "")
     return cluster.topics[name].config
 
 
-def is_this_broker(broker: "Broker", name: str) -> bool:
+def is_this_broker(broker: "Broker", name: str, *, describes: bool = False) -> bool:
     """Return whether a resource name is this broker's id; "" means cluster-wide dynamic configs.
 
-    Raises `ApiError` for any other name.
+    Raises `ApiError` for any other name; the message of DescribeConfigs is another one.
     """
     if not name:
         return False
     if re.fullmatch(r"[+-]?\d+", name) is None:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"{'Broker' if describes else 'Node'} id must be an integer, but it is: {name}"
+        )
     if name != str(broker.id):
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.id}, but received {name}")
+        expected = f"{broker.id} or empty string" if describes else f"{broker.id}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {expected}, but received {name}")
     return True

@@ -32,6 +32,7 @@ from quorate.codecs.api.broker import ShareAcknowledgeRequest, ShareFetchRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
+from quorate.coordinator.streams.topology_description import NO_PLUG_IN
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
@@ -81,7 +82,9 @@ def sync_group(broker: "Broker", request: SyncGroupRequest, context: Context) ->
 
 def update_topology_description(broker: "Broker", request: Any, context: Context) -> Message:
     """Reject a description of a topology, which needs a plug-in of the broker."""
-    return broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
+    refused: Any = broker.cluster.groups.failed(request, context, ErrorCode.UNSUPPORTED_VERSION)
+    rejected: Message = replace(refused, error_message=NO_PLUG_IN)
+    return rejected
 
 
 def alter_share_group_offsets(

@@ -65,7 +65,7 @@ def _reassigned(
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if requested.replicas is not None:
-            broker.cluster.topic_control.check_assignment([requested.replicas])
+            broker.cluster.topic_control.check_assignment(requested.replicas)
             if not may_resize and len(requested.replicas) != len(partition.replicas):
                 raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
         broker.cluster.partition_control.reassign(partition, requested.replicas)

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_TWICE = "A user credential cannot be altered twice in the same request"
+
 
 def describe_user_scram_credentials(
     broker: "Broker", request: DescribeUserScramCredentialsRequest, context: Context
@@ -46,15 +48,19 @@ def describe_user_scram_credentials(
     for user in requested or known:
         yield None
         if requested[user] > 1:
-            code, message = ErrorCode.DUPLICATE_RESOURCE, "the user is in the request twice"
+            twice = "Cannot describe SCRAM credentials for the same user twice in a single request"
+            code, message = ErrorCode.DUPLICATE_RESOURCE, f"{twice}: {user}"
         elif user not in known:
-            code, message = ErrorCode.RESOURCE_NOT_FOUND, "the user has no SCRAM credentials"
+            code, message = (
+                ErrorCode.RESOURCE_NOT_FOUND,
+                f"Attempt to describe a user credential that does not exist: {user}",
+            )
         else:
             infos = tuple(CredentialInfo(mechanism=one, iterations=rounds) for one, rounds in known[user].items())
-            results.append(DescribeUserScramCredentialsResult(user=user, error_message=None, credential_infos=infos))
+            results.append(DescribeUserScramCredentialsResult(user=user, error_message="", credential_infos=infos))
             continue
         results.append(DescribeUserScramCredentialsResult(user=user, error_code=code, error_message=message))
-    return DescribeUserScramCredentialsResponse(error_message=None, results=tuple(results))
+    return DescribeUserScramCredentialsResponse(error_message="", results=tuple(results))
 
 
 @changes_metadata
@@ -73,12 +79,10 @@ def alter_user_scram_credentials(
             continue  # the first error is returned
         try:
             if wanted.pop(user, None) is not None:
-                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, "the user is in the request twice")
+                raise ApiError(ErrorCode.DUPLICATE_RESOURCE, _TWICE)
             _check(one)
             if isinstance(one, ScramCredentialDeletion) and (user, one.mechanism) not in cluster.credentials:
-                raise ApiError(
-                    ErrorCode.RESOURCE_NOT_FOUND, f"the user has no credential for {MECHANISMS[one.mechanism]}"
-                )
+                raise ApiError(ErrorCode.RESOURCE_NOT_FOUND, "Attempt to delete a user credential that does not exist")
             wanted[user] = one
         except ApiError as refusal:
             results[user] = AlterUserScramCredentialsResult(
@@ -94,7 +98,7 @@ def alter_user_scram_credentials(
             if (user, change.mechanism) in cluster.state.credentials:
                 records.append(RemoveUserScramCredentialRecord(name=user, mechanism=change.mechanism))
         elif not change.salted_password:  # Java's SecretKeySpec rejects an empty key
-            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, "empty salted password"
+            code, message = ErrorCode.UNKNOWN_SERVER_ERROR, None
             results[user] = AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message)
         else:
             made = Credential.of(change.mechanism, change.salt, change.salted_password, change.iterations)
@@ -108,10 +112,9 @@ def alter_user_scram_credentials(
 def _check(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> None:
     """Raise `ApiError` for an invalid user name, mechanism or number of iterations."""
     if not change.name:
-        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "empty user name")
+        raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in MECHANISMS:
-        message = f"unknown mechanism {change.mechanism}; the mechanisms are 1 and 2"
-        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, message)
+        raise ApiError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
     if isinstance(change, ScramCredentialUpsertion) and change.iterations not in ITERATIONS:
-        message = f"{change.iterations} iterations; {ITERATIONS.start} to {ITERATIONS[-1]} are allowed"
+        message = "Too few iterations" if change.iterations < ITERATIONS.start else "Too many iterations"
         raise ApiError(ErrorCode.UNACCEPTABLE_CREDENTIAL, message)

@@ -57,9 +57,9 @@ def topology_problem(request: StreamsGroupHeartbeatRequest) -> str | None:
     """Return why a topology is rejected for its topic names, or `None`."""
     names = named_topics(request)
     if prohibited := [name for name in names if name in INTERNAL]:
-        return f"Kafka's internal topics {', '.join(prohibited)} cannot be in a topology"
+        return f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
     if invalid := [name for name in names if not is_valid_name(name)]:
-        return f"invalid topic names: {', '.join(invalid)}"
+        return f"Topic names {','.join(invalid)} are not valid topic names."
     return None
 
 

@@ -50,7 +50,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     cluster = broker.cluster
     times = Counter(topic.name for topic in request.topics)
     counts = _counts(cluster, request.topics)
-    too_many = f"more than {MAX_PARTITIONS:,} partitions in one request"
+    too_many = "Excessively large number of partitions per request."
     refused: dict[str, ApiError] = {}
     overflows = sum(counts) > _MOST_COUNTED and not cluster.broker_configs.behaviour.counts_beyond_int
     if sum(counts) > MAX_PARTITIONS and not overflows:
@@ -60,7 +60,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
     for name in [name for name in times if name not in refused]:
         try:
             if times[name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(name)} is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             cluster.topic_control.check_new_name(name)
         except ApiError as refusal:
             refused[name] = refusal
@@ -71,7 +71,7 @@ def create_topics(broker: "Broker", request: CreateTopicsRequest, context: Conte
         count > MAX_PARTITIONS and topic.name not in refused and _is_made(cluster, topic)
         for topic, count in zip(request.topics, counts, strict=True)
     ):
-        refused = dict.fromkeys(times, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, too_many))
+        refused = dict.fromkeys(times, ApiError(ErrorCode.UNKNOWN_SERVER_ERROR))
     created: dict[str, TopicState] = {}
     for requested in {topic.name: topic for topic in request.topics if topic.name not in refused}.values():
         try:
@@ -117,12 +117,16 @@ def _new_topic(cluster: "SharedCluster", requested: CreatableTopic) -> Work[Topi
     assignment = None
     if requested.assignments:
         if requested.num_partitions != -1 or requested.replication_factor != -1:
+            given = "numPartitions" if requested.replication_factor == -1 else "replication factor"
             raise ApiError(
-                ErrorCode.INVALID_REQUEST, "a manual assignment excludes numPartitions and replicationFactor"
+                ErrorCode.INVALID_REQUEST,
+                f"A manual partition assignment was specified, but {given} was not set to -1.",
             )
         by_index = {one.partition_index: one.broker_ids for one in requested.assignments}
         if sorted(by_index) != list(range(len(requested.assignments))):
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without gaps")
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence"
+            )
         assignment = [by_index[index] for index in range(len(by_index))]
     own = {name: value for name, value in config.items() if value is not None}
     return (
@@ -181,7 +185,13 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
             if times[one] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is in the request twice")
             if topic is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                raise (
+                    ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+                    if name is None
+                    else ApiError(
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+                    )
+                )
             found = DeletableTopicResult(name=topic.name, topic_id=topic.id)
             if topic.id in named or times[None, topic.id] > 1:
                 named.pop(topic.id, None)

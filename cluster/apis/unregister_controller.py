@@ -26,5 +26,5 @@ def unregister_controller(
         )
     return UnregisterControllerResponse(
         error_code=ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
-        error_message=f"controller {request.controller_id} is not registered",
+        error_message=f"Controller ID {request.controller_id} is not currently registered.",
     )

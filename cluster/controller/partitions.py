@@ -55,7 +55,9 @@ class PartitionControl:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         current = len(topic.partitions)
         if count <= current:
-            problem = f"{name} has {current} partitions; the new number must be greater, but is {count}"
+            problem = f"The topic {name} currently has {current} partition(s); {count} would not be an increase."
+            if count == current:
+                problem = f"Topic already has {current} partition(s)."
             raise ApiError(ErrorCode.INVALID_PARTITIONS, problem)
         if assignment is None:
             chosen = self._topics.place_replicas(count - current, len(topic.partitions[0].replicas))
@@ -65,7 +67,7 @@ class PartitionControl:
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                     f"{count - current} new partitions, but {len(assignment)} manual assignments",
                 )
-            chosen = self._topics.check_assignment(assignment)
+            chosen = self._topics.check_new_partitions(assignment, len(topic.partitions[0].replicas))
         self._topics.check_partition_limit(count - current)
         if only_check:
             return
@@ -106,7 +108,8 @@ class PartitionControl:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if brokers is None:
             raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        (replicas,) = self._topics.check_assignment([brokers])
+        self._topics.check_assignment(brokers)
+        replicas = tuple(brokers)
         before = partition.replicas
         election = Elections(self._state.alive)[replicas, (), partition.leader]
         topic_id = self._state.topics[partition.topic].id

@@ -9,12 +9,11 @@ from quorate.cluster.log_manager import LogManager
 from quorate.cluster.placement import place
 from quorate.cluster.services import Services
 from quorate.cluster.storage.metadata import MetadataBatch
-from quorate.cluster.topics import INTERNAL, PartitionState, TopicState, is_valid_name, wake
+from quorate.cluster.topics import INTERNAL, PartitionState, TopicState, is_valid_name, name_problem, wake
 from quorate.cluster.turns import Work, at_once
 from quorate.codecs import SHARE_GROUP_STATE
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.metadata_records import RemoveTopicRecord
-from quorate.codecs.printable import brief
 from quorate.coordinator.errors import ApiError
 
 _PARTITIONS_AT_ONCE = 200
@@ -46,26 +45,50 @@ class TopicControl:
     def check_new_name(self, name: str) -> None:
         """Raise `ApiError` for an invalid name, a topic that exists, or a collision in metrics."""
         if not is_valid_name(name):
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"invalid topic name {brief(name)!r}")
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, name_problem(name))
         if name in self._state.topics:
-            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} already exists")
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
         if clash := self._state.same_metric_name(name):
-            problem = f"{name} collides with {min(clash)} in metric names, where '.' becomes '_'"
+            problem = f"Topic '{name}' collides with existing topic: {min(clash)}"
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
 
-    def check_assignment(self, assignment: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
-        """Return a manual assignment of brokers to partitions.
+    def check_new_partitions(
+        self, assignment: Sequence[Sequence[int]], replicas: int | None = None
+    ) -> list[tuple[int, ...]]:
+        """Return a manual assignment of brokers to new partitions. `replicas`: of each, if known.
 
-        Raises `ApiError` for a partition without brokers, a duplicate broker, and an unknown
-        broker.
+        Raises `ApiError`, also if partitions have different numbers of replicas, or no live one.
         """
-        for brokers in assignment:
-            if not brokers or len(set(brokers)) != len(brokers):
-                problem = f"duplicate broker in {list(brokers)}" if brokers else "a partition has no brokers"
-                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem)
-            if unknown := sorted(set(brokers) - self._state.brokers.keys()):
-                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"broker {unknown[0]} is not registered")
+        for index, brokers in enumerate(assignment):
+            self.check_assignment(brokers)
+            if replicas is not None and len(brokers) != replicas:
+                raise _invalid_assignment(
+                    f"includes a partition with {len(brokers)} replica(s), but this is not consistent with previous "
+                    f"partitions, which have {replicas} replica(s)."
+                )
+            replicas = len(brokers)
+            if self._state.alive.keys().isdisjoint(brokers):
+                raise ApiError(
+                    ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                    f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                    "controlled shutdown.",
+                )
         return [tuple(brokers) for brokers in assignment]
+
+    def check_assignment(self, brokers: Sequence[int]) -> None:
+        """Check the replicas of a partition.
+
+        Raises `ApiError` if there are none, and for a duplicate or an unknown broker.
+        """
+        if not brokers:
+            raise _invalid_assignment("includes an empty replica list.")
+        seen: set[int] = set()
+        for broker in sorted(brokers):
+            if broker not in self._state.brokers:
+                raise _invalid_assignment(f"includes broker {broker}, but no such broker is registered.")
+            if broker in seen:
+                raise _invalid_assignment(f"includes the broker {broker} more than once.")
+            seen.add(broker)
 
     def place_replicas(self, partitions: int, replicas: int) -> list[tuple[int, ...]]:
         """Choose brokers for new partitions.
@@ -116,12 +139,14 @@ class TopicControl:
             count = self._broker_configs.number("num.partitions") if partitions == -1 else partitions
             factor = self._broker_configs.number("default.replication.factor") if replicas == -1 else replicas
             if count <= 0:
-                raise ApiError(ErrorCode.INVALID_PARTITIONS, f"invalid number of partitions {count}")
+                raise ApiError(
+                    ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."
+                )
             self.check_partition_limit(count)
             chosen = self.place_replicas(count, factor)
         else:
             self.check_partition_limit(len(assignment))
-            chosen = self.check_assignment(assignment)
+            chosen = self.check_new_partitions(assignment)
         topic_id = self._services.new_uuid()
         while topic_id in self._state.topics_by_id:  # a seeded generator repeats ids after a restart
             topic_id = self._services.new_uuid()
@@ -240,3 +265,7 @@ class TopicControl:
                 wake(partition)
                 yield None
         yield from self._logs.delete_logs([one for topic in topics for one in topic.partitions])
+
+
+def _invalid_assignment(problem: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")

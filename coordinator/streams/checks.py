@@ -41,9 +41,8 @@ def check_request(request: StreamsGroupHeartbeatRequest, behaviour: Behaviour) -
     Raises `ApiError`: INVALID_REQUEST or STREAMS_INVALID_TOPOLOGY.
     """
     topology, epoch = request.topology, request.member_epoch
-    later = (request.instance_id, request.task_offsets, request.task_end_offsets, request.warmup_tasks or None)
-    if not behaviour.streams_instances and any(one is not None for one in later):
-        raise invalid("instance ids, task offsets and warm-up tasks are not supported before Kafka 4.4")
+    if not behaviour.streams_instances:
+        _check_unsupported(request)
     if topology is not None and any(one.source_topic_regex for one in topology.subtopologies):
         raise invalid("Regular expressions for source topics are not supported yet.")
     check_not_blank("MemberId", request.member_id)
@@ -69,6 +68,19 @@ def check_request(request: StreamsGroupHeartbeatRequest, behaviour: Behaviour) -
         raise invalid("If one task-type is non-null, all must be non-null.")
     if epoch != JOIN and topology is not None:
         raise invalid("Topology can only be provided when (re-)joining.")
+
+
+def _check_unsupported(request: StreamsGroupHeartbeatRequest) -> None:
+    """Raise `ApiError` INVALID_REQUEST for what Kafka supports since 4.4."""
+    if request.instance_id is not None:
+        raise invalid("Static membership is not yet supported.")
+    for what, tasks in (
+        ("TaskOffsets", request.task_offsets),
+        ("TaskEndOffsets", request.task_end_offsets),
+        ("WarmupTasks", request.warmup_tasks or None),
+    ):
+        if tasks is not None:
+            raise invalid(f"{what} are not supported yet.")
 
 
 def _check_changelogs(topology: Topology) -> None:

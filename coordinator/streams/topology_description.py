@@ -12,10 +12,11 @@ from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 
+NO_PLUG_IN = "The broker has no streams group topology description plugin configured."
+
 
 def update_topology_description(
     shard: CoordinatorShard, request: StreamsGroupTopologyDescriptionUpdateRequest, context: RequestContext
 ) -> Result[StreamsGroupTopologyDescriptionUpdateResponse]:
     """Reject the request with UNSUPPORTED_VERSION."""
-    problem = "The broker has no streams group topology description plugin configured."
-    raise ApiError(ErrorCode.UNSUPPORTED_VERSION, problem)
+    raise ApiError(ErrorCode.UNSUPPORTED_VERSION, NO_PLUG_IN)

@@ -4,6 +4,7 @@ The expected responses are those of a broker.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from quorate.codecs.api import (
 )
 from quorate.codecs.api.broker import (
     CreatePartitionsRequest,
+    CreateTopicsRequest,
     DeleteRecordsRequest,
     DeleteTopicsRequest,
     DescribeConfigsRequest,
@@ -33,7 +35,8 @@ from quorate.codecs.api.broker import (
     ProduceRequest,
     UpdateFeaturesRequest,
 )
-from quorate.codecs.api.broker.create_partitions import CreatePartitionsTopic
+from quorate.codecs.api.broker.create_partitions import CreatePartitionsAssignment, CreatePartitionsTopic
+from quorate.codecs.api.broker.create_topics import CreatableReplicaAssignment, CreatableTopic
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
 from quorate.codecs.api.broker.delete_topics import DeleteTopicState
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
@@ -103,6 +106,50 @@ def test_an_empty_text_appended_to_a_list_is_an_empty_element(wire: Wire, topic:
     assert _add(wire, topic.name, 3, "") == ErrorCode.NONE
     assert _add(wire, topic.name, 3, " delete") == ErrorCode.NONE  # another element, because of the blank
     assert _policy(wire, topic.name) == "delete,compact"
+
+
+@pytest.mark.parametrize(
+    ("assignment", "problem"),
+    [
+        (
+            ((1, 2), (1,)),
+            "a partition with 1 replica(s), but this is not consistent with previous partitions, which have 2",
+        ),
+        (((1, 2), (2, 2)), "the broker 2 more than once"),
+        (((3,), (1,)), "broker 3, but no such broker is registered"),
+        (((2, 1), ()), "an empty replica list"),
+    ],
+)
+def test_manual_assignments_are_checked_as_recorded_of_two_real_brokers(
+    assignment: tuple[tuple[int, ...], ...], problem: str
+) -> None:
+    """Recorded of Kafka 4.4.0 with two brokers, also for partitions that are added to a topic."""
+    manual = tuple(
+        CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+        for index, brokers in enumerate(assignment)
+    )
+    new = CreatableTopic(name="manual", num_partitions=-1, replication_factor=-1, assignments=manual)
+    more = CreatePartitionsTopic(
+        name="y",
+        count=2 + len(assignment),
+        assignments=tuple(CreatePartitionsAssignment(broker_ids=brokers) for brokers in assignment),
+    )
+    with EmbeddedCluster(brokers=2) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+        cluster.create_topic("y", partitions=2, replicas=2)
+        (created,) = wire.request(CreateTopicsRequest(topics=(new,), timeout_ms=1000), 7).topics
+        (added,) = wire.request(CreatePartitionsRequest(topics=(more,), timeout_ms=1000), 3).results
+        cluster.stop_broker(2)
+        (fenced,) = wire.request(
+            CreateTopicsRequest(
+                topics=(replace(new, assignments=(CreatableReplicaAssignment(partition_index=0, broker_ids=(2,)),)),)
+            ),
+            7,
+        ).topics
+    assert (created.error_code, added.error_code) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT,) * 2
+    assert f"The manual partition assignment includes {problem}" in created.error_message
+    assert fenced.error_message == (
+        "All brokers specified in the manual partition assignment for partition 0 are fenced or in controlled shutdown."
+    )
 
 
 @pytest.mark.parametrize(("count", "code"), [(10_002, 0), (10_003, -1), (2**31 - 1, -1)])
