@@ -179,9 +179,6 @@ def share_members(prefix: str) -> list[tuple[Message, int]]:
     """Return requests after which members of a share group can fetch records."""
     config = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
     resource = AlterConfigsResource(resource_type=32, resource_name=prefix + SHARE_GROUP, configs=(config,))
-    records = [BatchRecord(offset=one, timestamp_ms=1_700_000_000_000, key=None, value=b"%d" % one) for one in range(4)]
-    partition = PartitionProduceData(index=0, records=encode_batch(records))
-    topic = TopicProduceData(name=prefix + "a", partition_data=(partition,))
     joins: list[tuple[Message, int]] = [
         (
             ShareGroupHeartbeatRequest(
@@ -197,8 +194,18 @@ def share_members(prefix: str) -> list[tuple[Message, int]]:
     return [
         (IncrementalAlterConfigsRequest(resources=(resource,)), 1),
         *joins,
-        *[(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=(topic,)), 9)] * 2,
     ]
+
+
+def share_records(prefix: str) -> list[tuple[Message, int]]:
+    """Return requests that produce records for these members.
+
+    Which share-partitions a broker has loaded when it finds records depends on its threads.
+    """
+    records = [BatchRecord(offset=one, timestamp_ms=1_700_000_000_000, key=None, value=b"%d" % one) for one in range(4)]
+    partition = PartitionProduceData(index=0, records=encode_batch(records))
+    topic = TopicProduceData(name=prefix + "a", partition_data=(partition,))
+    return [(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=(topic,)), 9)] * 2
 
 
 def is_of_shares(request: Message) -> bool:

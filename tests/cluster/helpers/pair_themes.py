@@ -13,7 +13,7 @@ from quorate.codecs.api.broker import CreateTopicsRequest, InitProducerIdRequest
 from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTopicConfig
 from quorate.codecs.api.join_group import JoinGroupRequestProtocol
 from quorate.codecs.message import Message
-from tests.cluster.helpers.pair_share_values import WEIGHTS, share_members
+from tests.cluster.helpers.pair_share_values import WEIGHTS, share_members, share_records
 from tests.cluster.helpers.pair_streams_values import STREAMS_WEIGHTS, joins
 
 EVERYTHING_ALIKE = 2
@@ -172,7 +172,7 @@ _THEMES = (
         begins=("topics", "members", "transactional producers"),
     ),
 )
-SHARES = Theme("shares", WEIGHTS, others=0.05, begins=("topics", "share members"))
+SHARES = Theme("shares", WEIGHTS, others=0.05, begins=("topics", "share members", "share records"))
 STREAMS = Theme("streams", STREAMS_WEIGHTS, others=0.05, begins=("topics", "streams members"))
 """Not among the themes of releases without share groups, or with other streams groups."""
 THEMES: Mapping[str, Theme] = {one.name: one for one in (EVERYTHING, *_THEMES, SHARES, STREAMS)}
@@ -236,5 +236,6 @@ _BEGINNINGS = {
     "producers": _producers,
     "members": _members,
     "share members": share_members,
+    "share records": share_records,
     "streams members": joins,
 }
