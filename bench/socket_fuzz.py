@@ -88,7 +88,7 @@ def serve(*, authorizer: bool) -> None:
         "transaction.state.log.num.partitions": 2,
         "auto.create.topics.enable": True,
     }
-    security = None
+    security: Any = "PLAINTEXT"
     if authorizer:
         properties["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         properties["super.users"] = f"User:{ADMIN}"
