@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from quorate.cli.allocator import keep_freed_memory
 from quorate.cli.reporting import byte_progress, show_damage
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
@@ -71,6 +72,7 @@ def _read_groups(
         entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
         replay.take(found, once(entries, copies))
     else:
+        keep_freed_memory()
         replay.load(found, _blocks(files, found, progress, markers=offsets), offsets=offsets)
 
 
