@@ -168,6 +168,7 @@ class Pair:
         user: str | None = None,
     ) -> None:
         self._user = user
+        self.messages = MESSAGES
         self.patience_s: Callable[[list[Difference]], float] = lambda found: READ_AGAIN_S
         """How long to send a request again to the real broker while the responses differ; longer if
         no declared difference explains it.
@@ -329,7 +330,7 @@ class Pair:
     def compare(self, request: Message, version: int, ours: Any, theirs: Any) -> list[Difference]:
         api = api_of(type(request)).name
         self._skipped = NOT_COMPARED | NOT_COMPARED_OF.get(api, frozenset())
-        if api in MESSAGES:
+        if api in self.messages:
             self._skipped -= {"error_message"}
         return [
             Difference(api, version, _INDEX.sub("[]", path), a, b, request)
