@@ -162,6 +162,7 @@ def pair() -> Iterator[Pair]:
     need_broker()
     with EmbeddedCluster(brokers=1, properties=SAME, seed=1, version=VERSION) as ours, Broker(SAME) as real:
         found = Pair(ours.core.brokers[1].port, real.port)
+        found.messages = frozenset()  # compared by `message`, without Scala's prefixes
         yield found
         found.close()
 
