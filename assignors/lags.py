@@ -44,14 +44,17 @@ class LagSource(Protocol):
         ...
 
 
+def _partition(at: object) -> TopicPartition:
+    if not isinstance(at, tuple) or len(at) != 2:
+        raise TypeError(f"lags of {at!r}: the keys of the mapping are (topic, partition)")
+    return TopicPartition(*at)
+
+
 class StaticLags:
     """Fixed lags from a mapping of `(topic, partition)`. Raises `TypeError` for other keys."""
 
     def __init__(self, lags: Mapping[tuple[str, int], int | None]) -> None:
-        for at in lags:
-            if not isinstance(at, tuple) or len(at) != 2:
-                raise TypeError(f"lags of {at!r}: the keys of the mapping are (topic, partition)")
-        self._lags: Lags = {TopicPartition(*at): lag for at, lag in lags.items()}
+        self._lags: Lags = {_partition(at): lag for at, lag in lags.items()}
 
     def lags(self, partitions: Sequence[TopicPartition]) -> Lags:
         """Return all given lags, also those of other partitions."""

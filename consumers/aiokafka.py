@@ -193,14 +193,14 @@ class AIOKafkaConsumer(aiokafka.AIOKafkaConsumer):  # type: ignore[misc]  # aiok
 
     async def commit(self, offsets: Any = None) -> None:
         """Commit offsets. The listener may also commit when `unsubscribe` calls it."""
-        dropped = None if self._own is None or self.assignment() else self._own.dropped
-        if dropped is None:
+        own = self._own
+        if own is None or self.assignment() or (dropped := own.dropped) is None:
             await super().commit(offsets)
             return
         offsets = dropped.all_consumed_offsets() if offsets is None else commit_structure_validate(offsets)
         if other := offsets.keys() - dropped.tps:
             raise IllegalStateError(f"Partition {min(other)} is not assigned")
-        await self._own.commit_offsets(dropped, offsets)
+        await own.commit_offsets(dropped, offsets)
 
     async def _bootstrap(self) -> None:
         # aiokafka 0.14 leaves a connection open, which nothing else refers to, if `bootstrap` is

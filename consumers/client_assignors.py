@@ -122,6 +122,12 @@ class _Existing(ConsumerAssignor):
         return self._assignor.assign(group, topics)
 
 
+def _listed(assignors: object) -> Iterable[object]:
+    if isinstance(assignors, str) or not isinstance(assignors, Iterable):
+        raise InputError(f"client_assignors: {assignors!r} is no list of assignors", NO_NAMES)
+    return assignors
+
+
 class OfferedAssignors:
     """The assignors of one consumer, in order of preference.
 
@@ -130,9 +136,7 @@ class OfferedAssignors:
 
     def __init__(self, assignors: Iterable[ConsumerAssignor | Assignor]) -> None:
         self._assignors: dict[str, ConsumerAssignor] = {}
-        if isinstance(assignors, str) or not isinstance(assignors, Iterable):
-            raise InputError(f"client_assignors: {assignors!r} is no list of assignors", NO_NAMES)
-        for given in assignors:
+        for given in _listed(assignors):
             if not isinstance(given, ConsumerAssignor | Assignor):
                 raise InputError(f"client_assignors: {given!r} is no assignor", NO_NAMES)
             one = _Existing(given) if isinstance(given, Assignor) else given

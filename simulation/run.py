@@ -120,7 +120,7 @@ def simulate(
     return _total(outcomes)
 
 
-def _checked(chaos: Chaos | None, limit_s: float, clients: Sequence[str]) -> Chaos:
+def _checked(chaos: Chaos | None, limit_s: object, clients: Sequence[str]) -> Chaos:
     if not isinstance(chaos, Chaos | None):
         raise SimulationError(f"chaos={chaos!r}: use Chaos(...), Chaos.none(), or None")
     if not (isinstance(limit_s, int | float) and 0 < limit_s < math.inf):

@@ -157,7 +157,7 @@ def _owners(group: GroupSpec) -> Ints:
     return owner
 
 
-def _problem(assigned: Assignment, group: GroupSpec) -> str | None:
+def _problem(assigned: object, group: GroupSpec) -> str | None:
     """Return why the assignment is not valid; `None` if it is valid.
 
     A partition must not be assigned twice, or to a member that does not subscribe to its topic.
