@@ -40,6 +40,7 @@ class BrokerBehaviour:
     failed. `limits_group_configs`: brokers apply configs of groups within the limits of their own,
     and only if these numbers have no spaces around them; ListConfigResources lists only groups with
     applied configs. `counts_beyond_int`: CreateTopics counts the partitions of a request in a long.
+    `names_permissions`: the controller's errors name the missing permission.
     """
 
     features_all_or_none: bool
@@ -54,6 +55,7 @@ class BrokerBehaviour:
     reports_missing_shared_topics: bool
     limits_group_configs: bool
     counts_beyond_int: bool
+    names_permissions: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -73,4 +75,5 @@ class BrokerBehaviour:
             reports_missing_shared_topics=version >= _4_4,
             limits_group_configs=version >= _4_3,
             counts_beyond_int=version >= _4_4,
+            names_permissions=version >= _4_1,
         )

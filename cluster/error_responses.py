@@ -8,6 +8,8 @@ coordinators build their own error responses.
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from quorate.cluster.authorizer import Operation
+from quorate.cluster.behaviour import BrokerBehaviour
 from quorate.codecs.api.broker import (
     AlterClientQuotasRequest,
     AlterPartitionReassignmentsRequest,
@@ -22,6 +24,8 @@ from quorate.codecs.api.broker import (
     InitProducerIdRequest,
     ListPartitionReassignmentsRequest,
     ProduceRequest,
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
 )
 from quorate.codecs.api.broker.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -54,10 +58,26 @@ _WITH_PARTS: frozenset[type[Message]] = frozenset(
 """Requests whose elements are in the response although it has a top-level error."""
 
 
-def failed_response(cluster: "SharedCluster", request: Message, version: int, code: ErrorCode) -> Message:
+def missing_permission(cluster: "SharedCluster", operation: Operation) -> str:
+    """Return the controller's message for a client without a permission on the cluster.
+
+    Kafka's begins with the request as Java prints it, with its address in memory.
+    """
+    lacks = f"needs {operation.name} permission" if _behaviour(cluster).names_permissions else "is not authorized"
+    return f"The request {lacks}."
+
+
+def _behaviour(cluster: "SharedCluster") -> BrokerBehaviour:
+    return cluster.broker_configs.behaviour
+
+
+def failed_response(
+    cluster: "SharedCluster", request: Message, version: int, code: ErrorCode, message: str = ""
+) -> Message:
     """Return a response to `request`, in a version, with an error and nothing else.
 
-    If the request names nothing, the response is empty.
+    If the request names nothing, the response is empty. `message`: the error message, if the
+    response has one, instead of the usual one.
     """
     if type(request) in GroupCoordinatorShard.handlers:
         context = RequestContext(api_version=version, now_ms=cluster.clock.now_ms())
@@ -66,14 +86,19 @@ def failed_response(cluster: "SharedCluster", request: Message, version: int, co
         case AlterReplicaLogDirsRequest():
             return _of_directories(request, code)
         case AlterUserScramCredentialsRequest():
-            return _of_users(request, code)
+            return _of_users(request, code, message)
         case DescribeUserScramCredentialsRequest():  # Kafka leaves out the users' names
-            one = DescribeUserScramCredentialsResult(error_code=code)
-            return DescribeUserScramCredentialsResponse(error_code=code, results=(one,) * len(request.users or ()))
+            one = DescribeUserScramCredentialsResult(error_code=code, error_message=None)
+            return DescribeUserScramCredentialsResponse(
+                error_code=code, error_message=None, results=(one,) * len(request.users or ())
+            )
+        case UnregisterBrokerRequest() if not _behaviour(cluster).names_permissions:  # no messages until 4.0
+            return UnregisterBrokerResponse(error_code=code)
         case ProduceRequest():
             with_partitions = tuple(one for one in request.topic_data if one.partition_data)
             request = replace(request, topic_data=with_partitions)
-    found: Message = error_response(request, version, code, with_parts=type(request) in _WITH_PARTS)
+    with_parts = type(request) in _WITH_PARTS
+    found: Message = error_response(request, version, code, message=message, with_parts=with_parts)
     other = _ERROR_VALUES.get(type(request))
     return found if other is None else replace(found, **other)
 
@@ -95,10 +120,12 @@ def _of_directories(request: AlterReplicaLogDirsRequest, code: ErrorCode) -> Mes
     )
 
 
-def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode) -> Message:
+def _of_users(request: AlterUserScramCredentialsRequest, code: ErrorCode, message: str) -> Message:
     """Return one result for each user."""
     users = dict.fromkeys(
         [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
     )
-    results = (AlterUserScramCredentialsResult(user=user, error_code=code, error_message=None) for user in users)
+    results = (
+        AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message or None) for user in users
+    )
     return AlterUserScramCredentialsResponse(results=tuple(results))

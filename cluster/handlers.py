@@ -53,6 +53,7 @@ from quorate.cluster.authorization.rules import (
     Rule,
     checked_by_handler,
     cluster_permission,
+    controller_permission,
     group_permission,
     no_permission,
 )
@@ -272,13 +273,17 @@ _APIS = (
         DescribeDelegationTokenRequest, delegation_tokens.describe_delegation_token, no_permission, lacks=_NO_TOKENS
     ),
     HandledApi(DeleteGroupsRequest, groups.about_groups, group_rules.delete_groups),
-    HandledApi(ElectLeadersRequest, replicas.elect_leaders, cluster_permission(Operation.ALTER)),
+    HandledApi(ElectLeadersRequest, replicas.elect_leaders, controller_permission(Operation.ALTER)),
     HandledApi(IncrementalAlterConfigsRequest, alter_configs.incremental_alter_configs, checked_by_handler),
     HandledApi(
-        AlterPartitionReassignmentsRequest, replicas.alter_partition_reassignments, cluster_permission(Operation.ALTER)
+        AlterPartitionReassignmentsRequest,
+        replicas.alter_partition_reassignments,
+        controller_permission(Operation.ALTER),
     ),
     HandledApi(
-        ListPartitionReassignmentsRequest, replicas.list_partition_reassignments, cluster_permission(Operation.DESCRIBE)
+        ListPartitionReassignmentsRequest,
+        replicas.list_partition_reassignments,
+        controller_permission(Operation.DESCRIBE),
     ),
     HandledApi(OffsetDeleteRequest, offsets.offset_delete, group_rules.offset_delete),
     HandledApi(
@@ -299,7 +304,7 @@ _APIS = (
         cluster_permission(Operation.DESCRIBE),
     ),
     HandledApi(
-        AlterUserScramCredentialsRequest, scram.alter_user_scram_credentials, cluster_permission(Operation.ALTER)
+        AlterUserScramCredentialsRequest, scram.alter_user_scram_credentials, controller_permission(Operation.ALTER)
     ),
     HandledApi(
         DescribeQuorumRequest,
@@ -310,7 +315,7 @@ _APIS = (
     HandledApi(
         UpdateFeaturesRequest,
         features.update_features,
-        cluster_permission(Operation.ALTER),
+        controller_permission(Operation.ALTER),
         lacks="dependencies between levels; downgrades of metadata.version",
     ),
     HandledApi(
@@ -320,7 +325,7 @@ _APIS = (
         lacks="controllers (endpoint type 2)",
     ),
     HandledApi(DescribeProducersRequest, describe_transactions.describe_producers, topic_rules.describe_producers),
-    HandledApi(UnregisterBrokerRequest, unregister_broker.unregister_broker, cluster_permission(Operation.ALTER)),
+    HandledApi(UnregisterBrokerRequest, unregister_broker.unregister_broker, controller_permission(Operation.ALTER)),
     HandledApi(
         DescribeTransactionsRequest, describe_transactions.describe_transactions, cluster_rules.describe_transactions
     ),
@@ -368,7 +373,7 @@ _APIS = (
     HandledApi(
         UnregisterControllerRequest,
         unregister_controller.unregister_controller,
-        cluster_permission(Operation.ALTER),
+        controller_permission(Operation.ALTER),
         lacks="registrations of controllers",
     ),
     HandledApi(ConsumerGroupPrepareAssignmentRequest, groups.about_one_group, group_permission(Operation.READ)),

@@ -44,10 +44,6 @@ _BACKOFF_MS: Final = 1_000
 _RETRIABLE: Final = frozenset(
     {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_MESSAGES: Final = {
-    ErrorCode.NOT_COORDINATOR: "This is not the correct coordinator.",
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: "The coordinator is loading and hence can't process requests.",
-}
 
 _Part = tuple[SharePartitionKey, Any]
 
@@ -96,7 +92,7 @@ class ShareCoordinators:
             found = self.runtime.at(partition)
         code = ErrorCode.NOT_COORDINATOR if found is None else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         if found is None or found.is_loading:
-            raise ApiError(code, _MESSAGES[code])
+            raise ApiError(code, code.text)
         return found
 
     def _run(self, request: Message, key: SharePartitionKey, data: Any, broker: int | None = None) -> PartResult:

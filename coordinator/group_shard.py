@@ -32,7 +32,7 @@ from quorate.codecs.api import (
     TxnOffsetCommitRequest,
     api_of,
 )
-from quorate.codecs.api.error_responses import error_response, has_error
+from quorate.codecs.api.error_responses import error_message, error_response, has_error
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import Message
 from quorate.coordinator.classic.heartbeat import heartbeat
@@ -159,7 +159,8 @@ class GroupCoordinatorShard(CoordinatorShard):
         if not has_error(api_of(type(request)).response, context.api_version):
             return error_response(request, context.api_version, code, message=message)  # type: ignore[no-any-return]
         response: Any = api_of(type(request)).response.cls
-        more = {"error_message": message} if message and hasattr(response, "error_message") else {}
+        text = error_message(type(request), code, message)
+        more = {"error_message": text} if text and hasattr(response, "error_message") else {}
         return response(error_code=code, **more)  # type: ignore[no-any-return]
 
     # ---- the log

@@ -17,6 +17,7 @@ from quorate.cluster.authorizer import (
     ResourceType,
 )
 from quorate.cluster.controller.records import acl_record
+from quorate.cluster.error_responses import missing_permission
 from quorate.cluster.turns import Work
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
@@ -55,7 +56,8 @@ def describe_acls(broker: "Broker", request: DescribeAclsRequest, context: Conte
         )
     if not context.access.may_with_cluster(Operation.DESCRIBE):
         return DescribeAclsResponse(
-            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="The request needs DESCRIBE permission."
+            error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            error_message=missing_permission(broker.cluster, Operation.DESCRIBE),
         )
     found: dict[tuple[ResourceType, str, PatternType], list[AclDescription]] = {}
     for _, acl in broker.cluster.state.acls.matching(_filter(request)):
@@ -78,14 +80,14 @@ def create_acls(broker: "Broker", request: CreateAclsRequest, context: Context) 
     if _is_malformed(broker, context, request.creations):
         return None
     cluster = broker.cluster
-    if (refused := _refusal(context)) is not None:
+    if (refused := _refusal(broker, context)) is not None:
         return _all(request, refused.code, refused.message)
     results = []
     new: dict[Acl, None] = {}
     for creation in request.creations:
         one = _acl(creation)
         if _has_filter_values(one):
-            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, "ANY and MATCH are allowed in filters only")
+            return _all(request, ErrorCode.UNKNOWN_SERVER_ERROR, None)
         code, message = ErrorCode.NONE, ""
         try:
             _check(one)
@@ -123,12 +125,12 @@ def _acl(one: AclCreation) -> Acl:
     )
 
 
-def _refusal(context: Context) -> ApiError | None:
+def _refusal(broker: "Broker", context: Context) -> ApiError | None:
     """Return the error for a client that may not change ACLs."""
     if context.access is None:
         return ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
     if not context.access.may_with_cluster(Operation.ALTER):
-        return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "The request needs ALTER permission.")
+        return ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, missing_permission(broker.cluster, Operation.ALTER))
     return None
 
 
@@ -177,7 +179,7 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
     if _is_malformed(broker, context, request.filters):
         return None
     cluster = broker.cluster
-    if (refused := _refusal(context)) is not None:
+    if (refused := _refusal(broker, context)) is not None:
         return _each(request, refused.code, refused.message)
     deleted: dict[Uuid, None] = {}
     results = []

@@ -142,7 +142,7 @@ def _altered(
             _check_request(broker.cluster, resource)
             denied = _denied(access, resource)
             if denied and resource.resource_type != BROKER:
-                raise ApiError(denied)
+                raise ApiError(denied, denied.text)
             if unknown_operation and resource.resource_type != BROKER:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
             if (failure := _operation_error(broker.cluster, resource)) is not None:
@@ -150,7 +150,7 @@ def _altered(
             # A broker validates its own configs before the controller checks permissions.
             changes = _alter(broker, resource, change)
             if denied:
-                raise ApiError(denied)
+                raise ApiError(denied, denied.text)
             records += changes
         except ApiError as refusal:
             error, message = refusal.code, refusal.message

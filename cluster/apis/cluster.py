@@ -33,11 +33,10 @@ def describe_cluster(broker: "Broker", request: DescribeClusterRequest, context:
     cluster = broker.cluster
     if request.endpoint_type != _BROKERS:
         controllers = request.endpoint_type == _CONTROLLERS
+        wanted = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE if controllers else ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="controller endpoints were requested from a broker"
-            if controllers
-            else f"unknown endpoint type {request.endpoint_type}",
+            error_message=wanted if controllers else f"Unsupported endpoint type {request.endpoint_type}",
         )
     return DescribeClusterResponse(
         cluster_id=cluster.cluster_id,

@@ -186,12 +186,12 @@ def describe_configs(
 
     The whole request is rejected if the release does not support one of its resource types.
     """
-    if (unknown := unknown_resource_type(broker.cluster, request.resources)) is not None:
+    if has_unknown_resource_type(broker.cluster, request.resources):
         return DescribeConfigsResponse(
             results=tuple(
                 DescribeConfigsResult(
                     error_code=ErrorCode.INVALID_REQUEST,
-                    error_message=f"resource type {unknown} has no configs",
+                    error_message=ErrorCode.INVALID_REQUEST.text,
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
                 )
@@ -204,10 +204,10 @@ def describe_configs(
     return DescribeConfigsResponse(results=results)
 
 
-def unknown_resource_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> int | None:
-    """Return a requested resource type that has no configs in the cluster's release, if any."""
+def has_unknown_resource_type(cluster: "SharedCluster", resources: Sequence[DescribeConfigsResource]) -> bool:
+    """Return whether a requested resource type has no configs in the cluster's release."""
     known = {kind for kind in ConfigResourceType if kind is _LOGGER or cluster.broker_configs.keys(kind)}
-    return min({resource.resource_type for resource in resources} - known, default=None)
+    return any(resource.resource_type not in known for resource in resources)
 
 
 def _described(broker: "Broker", requested: DescribeConfigsResource, synonyms: bool) -> DescribeConfigsResult:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
-from quorate.cluster.topics import is_valid_name
+from quorate.cluster.topics import is_valid_name, name_problem
 from quorate.cluster.turns import Work, map_in_turns
 from quorate.codecs.api.broker import (
     DescribeProducersRequest,
@@ -47,12 +47,12 @@ def describe_producers(
 
 def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     if not is_valid_name(topic):
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION)
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+        return PartitionResponse(partition_index=index, error_code=code, error_message=name_problem(topic))
     partition = broker.cluster.state.partition(topic, index)
-    if partition is None:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if broker.id not in partition.replicas:
-        return PartitionResponse(partition_index=index, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if partition is None or broker.id not in partition.replicas:
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return PartitionResponse(partition_index=index, error_code=code, error_message=code.text)
     return PartitionResponse(
         partition_index=index,
         active_producers=tuple(

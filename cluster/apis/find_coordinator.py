@@ -42,7 +42,7 @@ def find_coordinator(
     one = _one(broker, request.key_type, context, request.key)
     return FindCoordinatorResponse(
         error_code=one.error_code,
-        error_message=one.error_message if one.error_code else "NONE",
+        error_message=ErrorCode(one.error_code).text,
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -85,4 +85,4 @@ def _share_key(broker: "Broker", key: str, context: Context) -> str | None:
 
 
 def _failed(key: str, code: ErrorCode) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=code.name)
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message="")

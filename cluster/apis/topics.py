@@ -29,7 +29,6 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTop
 from quorate.codecs.api.broker.delete_records import DeleteRecordsPartitionResult, DeleteRecordsTopicResult
 from quorate.codecs.api.broker.delete_topics import DeletableTopicResult
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.printable import brief
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 
@@ -181,21 +180,22 @@ def delete_topics(broker: "Broker", request: DeleteTopicsRequest, context: Conte
         found = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             if (name is None) is (topic_id == Uuid.ZERO):
-                raise ApiError(ErrorCode.INVALID_REQUEST, "either a topic name or a topic id is required, not both")
+                problem = "Neither topic name nor id were specified."
+                if name is not None:
+                    problem = "You may not specify both topic name and topic id."
+                raise ApiError(ErrorCode.INVALID_REQUEST, problem)
             if times[one] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is in the request twice")
+                problem = f"Duplicate topic {'id' if name is None else 'name'}."
+                raise ApiError(ErrorCode.INVALID_REQUEST, problem)
             if topic is None:
-                raise (
-                    ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-                    if name is None
-                    else ApiError(
-                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
-                    )
-                )
+                unknown = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                raise ApiError(unknown, unknown.text)
             found = DeletableTopicResult(name=topic.name, topic_id=topic.id)
             if topic.id in named or times[None, topic.id] > 1:
                 named.pop(topic.id, None)
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the topic is in the request by name and by id")
+                raise ApiError(
+                    ErrorCode.INVALID_REQUEST, "The provided topic name maps to an ID that was already supplied."
+                )
             named[topic.id] = topic, found
         except ApiError as refusal:
             results.append(replace(found, error_code=refusal.code, error_message=refusal.message))
@@ -221,7 +221,7 @@ def create_partitions(
         error, message = ErrorCode.NONE, None
         try:
             if times[one.name] > 1:
-                raise ApiError(ErrorCode.INVALID_REQUEST, f"{brief(one.name)} is in the request twice")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             topic = broker.cluster.topics.get(one.name)
             if topic is not None and one.count - len(topic.partitions) > MAX_PARTITIONS:
                 # For this API brokers do not check the limit; the controller fails to write so many

@@ -38,10 +38,13 @@ class Call:
         request = replace(self.request, **changes) if changes else self.request
         return self.handler(self.broker, request, self.context)
 
-    def failed(self, code: ErrorCode, **changes: Any) -> Work[Any]:
-        """Return an error response. `changes`: other values for some fields of the request."""
+    def failed(self, code: ErrorCode, message: str = "", /, **changes: Any) -> Work[Any]:
+        """Return an error response. `changes`: other values for some fields of the request.
+
+        `message`: the error message, instead of the usual one.
+        """
         request = replace(self.request, **changes) if changes else self.request
-        respond = partial(failed_response, self.broker.cluster, request, self.context.api_version, code)
+        respond = partial(failed_response, self.broker.cluster, request, self.context.api_version, code, message)
         if self.context.large:
             return (yield ThreadCall(respond))
         return respond()

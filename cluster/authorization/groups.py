@@ -30,6 +30,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.error_responses import error_element
 from quorate.codecs.api.offset_delete import OffsetDeleteResponseTopic
 from quorate.codecs.api.offset_fetch import OffsetFetchResponseTopic, OffsetFetchResponseTopics
+from quorate.codecs.api.streams_group_describe import DescribedGroup as StreamsDescribedGroup
 
 _MEMBER = group_permission(Operation.READ)
 
@@ -129,6 +130,10 @@ def _described(field: str, topics_of: Callable[[Any], Iterator[str]]) -> Rule:
     return rule
 
 
+_TOPICS_OF_MEMBERS = "The group has described topic(s) that the client is not authorized to describe."
+_TOPICS_OF_STREAMS = "The described group uses topics that the client is not authorized to describe."
+
+
 def _seen(group: Any, access: Access, topics_of: Callable[[Any], Iterator[str]]) -> Any:
     if group.error_code:
         return group
@@ -137,7 +142,7 @@ def _seen(group: Any, access: Access, topics_of: Callable[[Any], Iterator[str]])
         return type(group)(
             group_id=group.group_id,
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            error_message="The group has described topic(s) that the client is not authorized to describe.",
+            error_message=_TOPICS_OF_STREAMS if type(group) is StreamsDescribedGroup else _TOPICS_OF_MEMBERS,
         )
     if group.authorized_operations == UNKNOWN_OPERATIONS:
         return group
@@ -277,7 +282,6 @@ def _described_topics(call: Call, topics: tuple[Any, ...]) -> Work[tuple[Any, ..
 
 
 _NO_TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-_NO_TOPIC_TEXT = "Topic authorization failed."
 
 
 def describe_share_group_offsets(call: Call) -> Work[Any]:
@@ -323,7 +327,7 @@ def describe_share_group_offsets(call: Call) -> Work[Any]:
 def _not_described(topic: Any) -> DescribeShareGroupOffsetsResponseTopic:
     partitions = tuple(
         DescribeShareGroupOffsetsResponsePartition(
-            partition_index=one, start_offset=-1, error_code=_NO_TOPIC, error_message=_NO_TOPIC_TEXT
+            partition_index=one, start_offset=-1, error_code=_NO_TOPIC, error_message=_NO_TOPIC.text
         )
         for one in topic.partitions
     )
@@ -337,7 +341,7 @@ def alter_share_group_offsets(call: Call) -> Work[Any]:
         found = call.broker.cluster.topics.get(topic.topic_name)
         partitions = tuple(
             AlterShareGroupOffsetsResponsePartition(
-                partition_index=one.partition_index, error_code=_NO_TOPIC, error_message=_NO_TOPIC_TEXT
+                partition_index=one.partition_index, error_code=_NO_TOPIC, error_message=_NO_TOPIC.text
             )
             for one in topic.partitions
         )
@@ -354,7 +358,7 @@ def delete_share_group_offsets(call: Call) -> Work[Any]:
 
     def failed(topic: Any) -> DeleteShareGroupOffsetsResponseTopic:
         return DeleteShareGroupOffsetsResponseTopic(
-            topic_name=topic.topic_name, error_code=_NO_TOPIC, error_message=_NO_TOPIC_TEXT
+            topic_name=topic.topic_name, error_code=_NO_TOPIC, error_message=_NO_TOPIC.text
         )
 
     return _changed_offsets(call, Operation.DELETE, failed)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import Operation, ResourceType
+from quorate.cluster.error_responses import missing_permission
 from quorate.codecs.api.error_codes import ErrorCode
 
 Rule = Callable[[Call], HandlerResult]
@@ -22,15 +23,24 @@ def checked_by_handler(call: Call) -> HandlerResult:
     return call.handle()
 
 
-def cluster_permission(operation: Operation) -> Rule:
-    """Return a rule that requires a permission on the cluster."""
+def cluster_permission(operation: Operation, *, by_controller: bool = False) -> Rule:
+    """Return a rule that requires a permission on the cluster.
+
+    `by_controller`: the error has the controller's message.
+    """
 
     def rule(call: Call) -> HandlerResult:
         if call.access.may_with_cluster(operation):
             return call.handle()
-        return call.failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        message = missing_permission(call.broker.cluster, operation) if by_controller else ""
+        return call.failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message)
 
     return rule
+
+
+def controller_permission(operation: Operation) -> Rule:
+    """Return a rule that requires a permission on the cluster, which the controller checks."""
+    return cluster_permission(operation, by_controller=True)
 
 
 def group_permission(operation: Operation) -> Rule:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
-from quorate.cluster.apis.configs import unknown_resource_type
+from quorate.cluster.apis.configs import has_unknown_resource_type
 from quorate.cluster.apis.metadata import request_error
 from quorate.cluster.authorization.call import Call, HandlerResult
 from quorate.cluster.authorizer import CLUSTER_NAME, UNKNOWN_OPERATIONS, Operation, ResourceType
@@ -64,7 +64,8 @@ def produce(call: Call) -> Work[Any]:
     if request.acks != 0:
         return call.without_topics(Operation.WRITE, field="topic_data", response="responses", name_of=name_of)
     left, denied = yield from call.split_topics(Operation.WRITE, request.topic_data, name_of)
-    return _closing(call, call.handle(topic_data=left)) if denied else call.handle()
+    reported = any(topic.partition_data for topic in denied)  # else the response has no error
+    return _closing(call, call.handle(topic_data=left)) if reported else call.handle(topic_data=left)
 
 
 def _closing(call: Call, result: HandlerResult) -> HandlerResult:
@@ -223,7 +224,7 @@ def delete_topics(call: Call) -> Work[Any]:
             continue
         visible_name = known if described or name is not None else None
         denied.append(
-            DeletableTopicResult(name=visible_name, topic_id=topic_id, error_code=_DENIED, error_message=None)
+            DeletableTopicResult(name=visible_name, topic_id=topic_id, error_code=_DENIED, error_message=_DENIED.text)
         )
     if not denied:
         return call.handle()
@@ -246,7 +247,7 @@ def create_partitions(call: Call) -> HandlerResult:
 
 def describe_configs(call: Call) -> Work[Any]:
     """Require DESCRIBE_CONFIGS on each topic or group; on the cluster for other resources."""
-    if unknown_resource_type(call.broker.cluster, call.request.resources) is not None:
+    if has_unknown_resource_type(call.broker.cluster, call.request.resources):
         return call.handle()
     left, denied = [], []
     for resource in call.request.resources:
@@ -258,7 +259,7 @@ def describe_configs(call: Call) -> Work[Any]:
             denied.append(
                 DescribeConfigsResult(
                     error_code=code,
-                    error_message=None,
+                    error_message=code.text,
                     resource_type=resource.resource_type,
                     resource_name=resource.resource_name,
                 )

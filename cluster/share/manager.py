@@ -35,7 +35,7 @@ _FENCING = frozenset(
 """Errors after which a share-partition is loaded again."""
 
 _NOT_FOUND = ShareOutcome(ErrorCode.UNKNOWN_SERVER_ERROR, "The share coordinator has no result.")
-_NOT_HOSTED = ShareOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+_NOT_HOSTED = ShareOutcome(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text)
 
 Key = tuple[str, Uuid, int]
 """Group, topic id, partition."""

@@ -7,7 +7,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any
 
-from quorate.codecs.api.error_codes import ERROR_FIELDS
+from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
 from quorate.codecs.api.lookup import api_of
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
@@ -20,8 +20,27 @@ _SYNONYMS = (
 """Names of fields with the same meaning in requests and responses."""
 _MINUS_ONE = frozenset({"base_offset", "committed_offset", "high_watermark", "low_watermark", "node_id", "port"})
 """Fields that are -1 after an error, although that is not the default."""
-
-
+_WITH_TEXT = frozenset(
+    {
+        "AlterClientQuotas",
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+        "DeleteShareGroupState",
+        "DescribeConfigs",
+        "DescribeProducers",
+        "DescribeQuorum",
+        "FindCoordinator",
+        "InitializeShareGroupState",
+        "ReadShareGroupState",
+        "ReadShareGroupStateSummary",
+        "UnregisterBroker",
+        "UnregisterController",
+        "WriteShareGroupState",
+    }
+)
+"""APIs whose responses have at least the text of the error code. Others leave out such a generic
+message, as Kafka does (`ApiError.fromThrowable`).
+"""
 _UNRELATED = frozenset(
     {"allow_replication_factor_change", "leader_epoch", "producer_epoch", "producer_id", "timestamp"}
 )
@@ -32,10 +51,18 @@ def error_response(request: Message, version: int, code: int, *, message: str = 
     """Return the response to a request, in a version, with an error and nothing else.
 
     If the request names nothing, the response is empty. `with_parts`: the response has elements
-    also with an error at the top level. `message`: the error message, where the response has one.
+    also with an error at the top level. `message`: see `error_message`.
     """
-    spec = api_of(type(request)).response
-    return error_element(request, spec, version, code, message=message, with_parts=with_parts)
+    spec, text = api_of(type(request)).response, error_message(type(request), code, message)
+    return error_element(request, spec, version, code, message=text, with_parts=with_parts)
+
+
+def error_message(request: type[Message], code: int, message: str = "") -> str | None:
+    """Return the message of the response to a request that failed: `message`, or what Kafka sends.
+
+    That is the text of the error code in some responses, and nothing in others.
+    """
+    return message or (ErrorCode(code).text if api_of(request).name in _WITH_TEXT else None)
 
 
 @cache
@@ -60,7 +87,7 @@ def with_error(response: Any, version: int, code: int) -> Any:
 
 
 def error_element(
-    request: Any, spec: MessageSpec, version: int, code: int, *, message: str = "", with_parts: bool = False
+    request: Any, spec: MessageSpec, version: int, code: int, *, message: str | None = None, with_parts: bool = False
 ) -> Any:
     """Return an element of a response with an error, for an element of the request."""
     values: dict[str, Any] = {}
@@ -76,8 +103,7 @@ def error_element(
                     for part in parts
                 )
         elif one.name == _MESSAGE:
-            if message:
-                values[one.name] = message
+            values[one.name] = message
         elif one.nullable and version >= one.nullable_since and getattr(request, one.name, "") is None:
             values[one.name] = None
         elif one.name not in _UNRELATED and (found := _value_of(request, one.name)) is not None:

@@ -49,13 +49,6 @@ from quorate.coordinator.share.partitions import deleting_topics, in_map, named,
 from quorate.coordinator.state.share import ShareGroup
 
 _UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_UNKNOWN_TEXT = "This server does not host this topic-partition."
-_NO_GROUP_TEXT = "The group id is invalid."
-_REFUSED_TEXT = "The server experienced an unexpected error when processing the request."
-_MESSAGES = {
-    ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",
-    _UNKNOWN: _UNKNOWN_TEXT,
-}
 
 
 # ---- describe
@@ -89,7 +82,9 @@ def _described(
             )
         if not pending.response.results:
             return DescribeShareGroupOffsetsResponseGroup(
-                group_id=group.group_id, error_code=ErrorCode.UNKNOWN_SERVER_ERROR, error_message=_REFUSED_TEXT
+                group_id=group.group_id,
+                error_code=ErrorCode.UNKNOWN_SERVER_ERROR,
+                error_message=ErrorCode.UNKNOWN_SERVER_ERROR.text,
             )
         names = {topic_id: name for topic_id, (name, _) in topics}
         for result in pending.response.results:
@@ -163,7 +158,7 @@ def alter_offsets(
     """
     group_id = request.group_id
     if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, _NO_GROUP_TEXT)
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text)
     group = shard.state.groups.get(group_id)
     if group is not None and not isinstance(group, ShareGroup):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
@@ -203,7 +198,7 @@ def alter_offsets(
     def then(found: InitializeShareGroupStateResponse, now_ms: int) -> Result[None]:
         if not found.results:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            pending.complete(AlterShareGroupOffsetsResponse(error_code=code, error_message=_REFUSED_TEXT))
+            pending.complete(AlterShareGroupOffsetsResponse(error_code=code, error_message=code.text))
             return Result()
         errors = _errors(found)
         pending.complete(_with_errors(response, errors) if errors else response)
@@ -222,7 +217,7 @@ def _altered(partition: int, topic: TopicImage | None) -> AlterShareGroupOffsets
     if topic is not None and partition < topic.partitions:  # the share coordinator rejects negative ones
         return AlterShareGroupOffsetsResponsePartition(partition_index=partition)
     return AlterShareGroupOffsetsResponsePartition(
-        partition_index=partition, error_code=_UNKNOWN, error_message=_UNKNOWN_TEXT
+        partition_index=partition, error_code=_UNKNOWN, error_message=_UNKNOWN.text
     )
 
 
@@ -269,7 +264,7 @@ def delete_offsets(
     """
     group_id, jdk = request.group_id, shard.config.jdk
     if not group_id:
-        raise ApiError(ErrorCode.INVALID_GROUP_ID, _NO_GROUP_TEXT)
+        raise ApiError(ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text)
     group = shard.group(ShareGroup, group_id)
     if group.members:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
@@ -289,7 +284,7 @@ def delete_offsets(
         elif topic is not None and topic.id in deleting:
             deleted.append(_state_of(topic.id, range(topic.partitions)))
         else:
-            message = _UNKNOWN_TEXT if topic is None else "There is no offset information to delete."
+            message = _UNKNOWN.text if topic is None else "There is no offset information to delete."
             errors.append(
                 DeleteShareGroupOffsetsResponseTopic(
                     topic_name=requested.topic_name, error_code=_UNKNOWN, error_message=message
@@ -344,7 +339,7 @@ def _state_deleted(
                     topic_name=name,
                     topic_id=result.topic_id,
                     error_code=code,
-                    error_message=_MESSAGES.get(ErrorCode(code)),
+                    error_message=ErrorCode(code).text,
                 )
             )
         else:

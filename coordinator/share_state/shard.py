@@ -41,12 +41,6 @@ from quorate.coordinator.share_state.key import SharePartitionKey, hash_of
 from quorate.coordinator.share_state.redundant import RedundantOffsets
 from quorate.coordinator.timers import Timers
 
-_MESSAGES: Final = {
-    ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on the broker.",
-    ErrorCode.FENCED_STATE_EPOCH: "The coordinator rejected the request because the state epoch did not match.",
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
-}
-
 _STATE_EPOCH_UNTIL_4_3: Final = (
     "The share coordinator rejected the request because the share-group state epoch did not match."
 )
@@ -322,7 +316,7 @@ def _progress(state: ShareSnapshotValue, data: WriteData) -> tuple[int, int]:
 
 
 def _error(code: ErrorCode, message: str | None = None) -> ApiError:
-    return ApiError(code, message or _MESSAGES[code])
+    return ApiError(code, message or code.text)
 
 
 def _invalid(message: str) -> ApiError:

@@ -16,16 +16,19 @@ from quorate.codecs.api.broker import (
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeUserScramCredentialsRequest,
+    MetadataRequest,
+    ProduceRequest,
 )
 from quorate.codecs.api.broker.create_acls import AclCreation
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.delete_acls import DeleteAclsFilter
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.api.streams_group_heartbeat import Subtopology, TopicInfo, Topology
 from quorate.codecs.message import Message
 from tests.broker.broker import NEWEST, Broker
 from tests.broker.fixtures import need_broker
-from tests.cluster.helpers.pair import LATE_S, Pair
+from tests.cluster.helpers.pair import CLOSED, LATE_S, Pair
 from tests.cluster.helpers.pair_gaps import undeclared
 from tests.cluster.helpers.pair_play import CHANGES, SETTINGS, Differs, Duel
 from tests.cluster.helpers.pair_requests import LEFT_OUT, Requests
@@ -88,7 +91,6 @@ def connections(both: Duel) -> Iterator[dict[str, Pair]]:
         pairs = {name: Pair(*both.ports, ids=both.ids, user=name) for name in USERS}
         for pair in pairs.values():
             pair.patience_s = lambda found: LATE_S if undeclared(found) else 0  # a declared difference remains
-            pair.messages = frozenset()  # ours lack some of "Topic authorization failed." and the like
             stack.callback(pair.close)
         yield pairs
 
@@ -198,6 +200,18 @@ def test_each_api_rejects_a_user_without_acls_as_a_real_broker_does(
             request, _ = requests.next()
             _, _, found = users["nobody"].request(request, version)
             assert request in NO_RESPONSE or not undeclared(found), (request, found)
+
+
+@pytest.mark.parametrize(("partitions", "closes"), [((), False), ((PartitionProduceData(index=0),), True)])
+def test_a_denied_topic_closes_the_connection_of_a_producer_without_acks_if_it_has_partitions(
+    users: dict[str, Pair], partitions: tuple[PartitionProduceData, ...], closes: bool
+) -> None:
+    topic = TopicProduceData(name="n-a", partition_data=partitions)
+    for version in (9, 12):
+        assert not users["nobody"].request(ProduceRequest(acks=0, timeout_ms=5000, topic_data=(topic,)), version)[2]
+        ours, _, found = users["nobody"].request(MetadataRequest(topics=()), 9)
+        assert not found
+        assert (ours == CLOSED) is closes
 
 
 def entry(**fields: object) -> AclCreation:

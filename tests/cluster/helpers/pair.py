@@ -92,6 +92,9 @@ MESSAGES = frozenset(
 """APIs whose error messages are compared."""
 _ONE_OF_SEVERAL = re.compile(r"(Invalid value) .*|(.* is not a valid regular expression): .*", re.DOTALL)
 """Messages about one of several errors in configs or a regex: it may be another one."""
+_WITH_REQUEST = re.compile(r"Request Request\(.*\) (needs \w+ permission|is not authorized)\.", re.DOTALL)
+"""Messages with the request as Java prints it, with its address in memory; ours have "The request".
+"""
 
 _PRODUCER = Struct(">q")
 _PRODUCER_AT = 43
@@ -424,6 +427,7 @@ class Pair:
 
 
 def _general(message: str | None) -> object:
+    message = message and _WITH_REQUEST.sub(r"The request \1.", message)
     found = _ONE_OF_SEVERAL.fullmatch(message or "")
     return message if found is None else found.groups()
 

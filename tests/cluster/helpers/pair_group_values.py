@@ -107,7 +107,8 @@ def _commit_member(gen: "Requests", values: Values) -> int:
 def _cursor(gen: "Requests", values: Values) -> Cursor | None:
     if gen.random.random() < 0.6:
         return None
-    name = gen.random.choice([one.name for one in values["topics"]]) if gen.random.random() < 0.7 else gen.topic()
+    named = [one.name for one in values["topics"]]
+    name = gen.random.choice(named) if gen.random.random() < 0.7 and named else gen.topic()
     return Cursor(topic_name=name, partition_index=gen.random.choice((0, 0, 1, 2, 5, -1)))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from quorate.cluster.core import ClusterCore
 from quorate.codecs import Uuid
+from quorate.codecs.configs import config_keys
 from quorate.codecs.message import FieldSpec, Message, MessageSpec
 from quorate.codecs.releases import KafkaVersion, features_of
 from quorate.codecs.wire import ArrayType, StructType
@@ -137,7 +138,7 @@ def _alterable(gen: "Requests", values: Values) -> tuple[Message, ...]:
     of_config = next(field for field in spec.fields if field.name == "configs").type.element.spec.cls
     pool: tuple[tuple[str, str | None], ...] = TOPIC_CONFIGS
     declared = values["resource_type"] in (2, 32) and gen.random.random() < 0.5
-    if declared:
+    if declared and config_keys(values["resource_type"], gen.core.broker_configs.kafka_version):
         pool = _declared(gen, values["resource_type"])
     elif values["resource_type"] == 32:
         pool = GROUP_CONFIGS
