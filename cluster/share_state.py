@@ -16,18 +16,7 @@ from quorate.cluster.services import Services
 from quorate.cluster.topics import PartitionState
 from quorate.cluster.turns import Work
 from quorate.codecs import SHARE_GROUP_STATE
-from quorate.codecs.api import (
-    DeleteShareGroupStateRequest,
-    DeleteShareGroupStateResponse,
-    InitializeShareGroupStateRequest,
-    InitializeShareGroupStateResponse,
-    ReadShareGroupStateRequest,
-    ReadShareGroupStateResponse,
-    ReadShareGroupStateSummaryRequest,
-    ReadShareGroupStateSummaryResponse,
-    WriteShareGroupStateRequest,
-    WriteShareGroupStateResponse,
-)
+from quorate.codecs.api import ReadShareGroupStateSummaryRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.message import Message
 from quorate.codecs.releases import features_of
@@ -128,37 +117,20 @@ class ShareCoordinators:
 
     # ---- `Persister`
 
-    def initialize_state(self, request: InitializeShareGroupStateRequest) -> Pending[InitializeShareGroupStateResponse]:
-        """Create or reset the state of partitions."""
-        return self._persist(request)
+    def persist(self, request: Message) -> Pending[Any]:
+        """Handle a request about share state, in several turns, again while coordinators move.
 
-    def read_state(self, request: ReadShareGroupStateRequest) -> Pending[ReadShareGroupStateResponse]:
-        """Read the state of partitions, and fence older leader epochs."""
-        return self._persist(request)
-
-    def write_state(self, request: WriteShareGroupStateRequest) -> Pending[WriteShareGroupStateResponse]:
-        """Change the state of partitions."""
-        return self._persist(request)
-
-    def delete_state(self, request: DeleteShareGroupStateRequest) -> Pending[DeleteShareGroupStateResponse]:
-        """Delete the state of partitions."""
-        return self._persist(request)
-
-    def read_summary(self, request: ReadShareGroupStateSummaryRequest) -> Pending[ReadShareGroupStateSummaryResponse]:
-        """Read offsets and epochs of partitions, in one turn if their coordinators are loaded.
-
-        The group coordinator does not wait for others.
+        A summary is read in one turn if all coordinators are loaded: the group coordinator does not
+        wait for others.
         """
-        pending: Pending[ReadShareGroupStateSummaryResponse] = Pending()
-        results = [self._run(request, *part) for part in parts(request)] if persistable(request) else []
-        if any(result.error_code in _RETRIABLE for _, result in results):
-            return self._persist(request)
-        pending.complete(response(request, [_persisted(request, result) for result in results]))
-        return pending
-
-    def _persist(self, request: Message) -> Pending[Any]:
         pending: Pending[Any] = Pending()
-        self._attempt(request, tuple(parts(request)) if persistable(request) else (), (), _ATTEMPTS, pending)
+        left = tuple(parts(request)) if persistable(request) else ()
+        if isinstance(request, ReadShareGroupStateSummaryRequest):
+            results = [self._run(request, *part) for part in left]
+            if not any(result.error_code in _RETRIABLE for _, result in results):
+                pending.complete(response(request, [_persisted(request, result) for result in results]))
+                return pending
+        self._attempt(request, left, (), _ATTEMPTS, pending)
         return pending
 
     def _attempt(

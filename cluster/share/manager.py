@@ -85,7 +85,7 @@ class _Store:
                 )
             )
 
-        self._persister.read_state(ReadShareGroupStateRequest(group_id=self._group_id, topics=topics)).on_complete(read)
+        self._persister.persist(ReadShareGroupStateRequest(group_id=self._group_id, topics=topics)).on_complete(read)
         return found
 
     def write(
@@ -117,7 +117,7 @@ class _Store:
             done.complete(ShareOutcome(result.error_code, result.error_message))
 
         request = WriteShareGroupStateRequest(group_id=self._group_id, topics=topics)
-        self._persister.write_state(request).on_complete(written)
+        self._persister.persist(request).on_complete(written)
         return done
 
 

@@ -105,7 +105,7 @@ def _delete_state(shard: CoordinatorShard, request: DeleteShareGroupStateRequest
 
     As in Kafka, the error of a request that is refused as a whole is that of each partition.
     """
-    found = shard.persister.delete_state(request).response
+    found = shard.persister.persist(request).response
     if found is None:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not found.results and any(topic.partitions for topic in request.topics):

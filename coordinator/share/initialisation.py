@@ -96,7 +96,7 @@ def initialize(
         return initialized(shard, group_id, missing, now_ms)
 
     def start(now_ms: int) -> Result[None]:
-        pending = shard.persister.initialize_state(request)
+        pending = shard.persister.persist(request)
         if pending.response is not None:
             return then(pending.response, now_ms)
         shard.after(pending, "initialize-share-group-state", then)

@@ -75,7 +75,7 @@ def _described(
             )
             for topic_id, (_, partitions) in topics
         )
-        pending = shard.persister.read_summary(ReadShareGroupStateSummaryRequest(group_id=group.group_id, topics=data))
+        pending = shard.persister.persist(ReadShareGroupStateSummaryRequest(group_id=group.group_id, topics=data))
         if pending.response is None:  # share coordinators are moving; the client retries
             return DescribeShareGroupOffsetsResponseGroup(
                 group_id=group.group_id, error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -208,7 +208,7 @@ def alter_offsets(
     def appended() -> None:
         written()
         to_set = state_request(group_id, epoch, altered)
-        shard.after(shard.persister.initialize_state(to_set), "initialize-share-group-state", then)
+        shard.after(shard.persister.persist(to_set), "initialize-share-group-state", then)
 
     return Result(records=records, response=pending, on_appended=appended)
 
@@ -306,7 +306,7 @@ def delete_offsets(
 
     def appended() -> None:
         written()
-        shard.after(shard.persister.delete_state(to_delete), "complete-delete-share-group-offsets", then)
+        shard.after(shard.persister.persist(to_delete), "complete-delete-share-group-offsets", then)
 
     return Result(records=[record], response=pending, on_appended=appended)
 

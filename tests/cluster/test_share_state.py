@@ -56,7 +56,7 @@ def result(pending: Any) -> Any:
 def initialize(core: ClusterCore, index: int = 0, *, start: int = 0, epoch: int = 0, group: str = "g") -> Any:
     data = initialize_share_group_state.PartitionData(partition=index, state_epoch=epoch, start_offset=start)
     topic = initialize_share_group_state.InitializeStateData(topic_id=topic_id(core), partitions=(data,))
-    return result(core.share_state.initialize_state(InitializeShareGroupStateRequest(group_id=group, topics=(topic,))))
+    return result(core.share_state.persist(InitializeShareGroupStateRequest(group_id=group, topics=(topic,))))
 
 
 def write(core: ClusterCore, index: int = 0, *, start: int = -1, leader_epoch: int = 0, batches: Any = ()) -> Any:
@@ -64,7 +64,7 @@ def write(core: ClusterCore, index: int = 0, *, start: int = -1, leader_epoch: i
         partition=index, leader_epoch=leader_epoch, start_offset=start, state_batches=batches
     )
     topic = write_share_group_state.WriteStateData(topic_id=topic_id(core), partitions=(data,))
-    return result(core.share_state.write_state(WriteShareGroupStateRequest(group_id="g", topics=(topic,))))
+    return result(core.share_state.persist(WriteShareGroupStateRequest(group_id="g", topics=(topic,))))
 
 
 def read_request(core: ClusterCore, index: int = 0, leader_epoch: int = 0) -> ReadShareGroupStateRequest:
@@ -74,19 +74,19 @@ def read_request(core: ClusterCore, index: int = 0, leader_epoch: int = 0) -> Re
 
 
 def read(core: ClusterCore, index: int = 0, leader_epoch: int = 0) -> Any:
-    return result(core.share_state.read_state(read_request(core, index, leader_epoch)))
+    return result(core.share_state.persist(read_request(core, index, leader_epoch)))
 
 
 def summary(core: ClusterCore, index: int = 0) -> Any:
     data = read_share_group_state_summary.PartitionData(partition=index)
     topic = read_share_group_state_summary.ReadStateSummaryData(topic_id=topic_id(core), partitions=(data,))
-    return result(core.share_state.read_summary(ReadShareGroupStateSummaryRequest(group_id="g", topics=(topic,))))
+    return result(core.share_state.persist(ReadShareGroupStateSummaryRequest(group_id="g", topics=(topic,))))
 
 
 def delete(core: ClusterCore, index: int = 0) -> Any:
     data = delete_share_group_state.PartitionData(partition=index)
     topic = delete_share_group_state.DeleteStateData(topic_id=topic_id(core), partitions=(data,))
-    return result(core.share_state.delete_state(DeleteShareGroupStateRequest(group_id="g", topics=(topic,))))
+    return result(core.share_state.persist(DeleteShareGroupStateRequest(group_id="g", topics=(topic,))))
 
 
 def batch(first: int, last: int, state: int = 2, count: int = 1) -> StateBatch:
@@ -177,7 +177,7 @@ def test_persister_retries_until_there_is_a_coordinator() -> None:
     initialize(core, start=5)
     for broker in list(core.brokers):
         core.stop_broker(broker)
-    pending = core.share_state.read_state(read_request(core))
+    pending = core.share_state.persist(read_request(core))
     assert not pending.done
     clock.advance(1_000)
     assert not pending.done
@@ -192,7 +192,7 @@ def test_persister_gives_up_after_five_attempts() -> None:
     initialize(core)
     for broker in list(core.brokers):
         core.stop_broker(broker)
-    pending = core.share_state.read_state(read_request(core))
+    pending = core.share_state.persist(read_request(core))
     clock.advance(14_999)
     assert not pending.done
     clock.advance(1)

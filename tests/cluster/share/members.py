@@ -44,7 +44,7 @@ def initialize(core: ClusterCore, group: str, topic: str = "t") -> Pending[Any]:
         PartitionData(partition=index, state_epoch=1, start_offset=-1) for index in range(len(found.partitions))
     )
     data = (InitializeStateData(topic_id=found.id, partitions=partitions),)
-    return core.share_state.initialize_state(InitializeShareGroupStateRequest(group_id=group, topics=data))
+    return core.share_state.persist(InitializeShareGroupStateRequest(group_id=group, topics=data))
 
 
 def produce(core: ClusterCore, count: int, partition: int = 0, *, producer: int = -1) -> None:
