@@ -36,6 +36,12 @@ STORMS: pa.Schema = pa.schema(
 )
 """The columns of `storms`."""
 
+_ENDS = ("completed_at", "superseded_at", "started_at")
+"""The end of a rebalance: the first that is known."""
+
+OF_STORMS = ("log_topic", "log_partition", "group", *_ENDS, "partitions_moved", "causes")
+"""The columns of `rebalances` that determine the storms."""
+
 
 def rebalances(rows: Source, as_of: AsOf | None = None) -> pa.Table:
     """Return all rebalances of all groups, as `quorate.pipeline.rebalances` does.
@@ -99,10 +105,9 @@ def storms(found: pa.Table, *, window_ms: int = 300_000, at_least: int = 5) -> p
     check_storm(window_ms, at_least)
     if not isinstance(found, pa.Table) or "started_at" not in found.column_names:
         raise OptionError("storms are found in the result of rebalances(rows)")
-    names = ["log_topic", "log_partition", "group"]
-    times = ("started_at", "completed_at", "superseded_at")
-    whole = found.select([*names, *times, "partitions_moved", "causes"])
-    for name in times:
+    names = list(OF_STORMS[:3])
+    whole = found.select(OF_STORMS)
+    for name in _ENDS:
         whole = whole.set_column(whole.schema.get_field_index(name), name, whole.column(name).cast(LONG))
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in whole.to_pylist():
@@ -124,9 +129,6 @@ def storms(found: pa.Table, *, window_ms: int = 300_000, at_least: int = 5) -> p
                 }
             )
     return pa.Table.from_pylist(rows, STORMS)
-
-
-_ENDS = ("completed_at", "superseded_at", "started_at")
 
 
 def _storms(known: list[Row], window_ms: int, at_least: int) -> Iterator[list[Row]]:
