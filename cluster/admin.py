@@ -306,22 +306,25 @@ class AdminOperations(ABC):
             yield from entries
 
 
+def response_from(admin: "KafkaAdminClient", broker: int, request: Any) -> dict[str, Any]:
+    """Send a request to one broker, and return its response in kafka-python's form.
+
+    The client's own methods choose any idle broker, which may be frozen.
+    """
+    manager = admin._manager
+    response: dict[str, Any] = manager.run(manager.send, request, broker).to_dict()
+    return response
+
+
 def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[str, Any]:
-    """Return metadata as one broker has it: `brokers` are the unfenced ones, with their racks."""
+    """Return metadata as one broker has it, of all topics if none is named.
+
+    `brokers` are the unfenced ones, with their racks.
+    """
     from kafka.protocol.metadata import MetadataRequest
 
-    manager = admin._manager  # the public methods pick any idle broker
-
-    async def send() -> dict[str, Any]:
-        request = MetadataRequest(
-            topics=[MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics],
-            allow_auto_topic_creation=False,
-        )
-        found: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
-        return found
-
-    response: dict[str, Any] = manager.run(send)
-    return response
+    named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+    return response_from(admin, broker, MetadataRequest(topics=named or None, allow_auto_topic_creation=False))
 
 
 def alter_configs(
@@ -337,18 +340,9 @@ def alter_configs(
     from kafka.errors import for_code
     from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest as Request
 
-    manager = admin._manager
-
-    async def send() -> dict[str, Any]:
-        # Operation 0 sets, 1 deletes.
-        changes = [(key, int(value is None), value) for key, value in config.items()]
-        resource = (ConfigResourceType[kind.upper()].value, name, changes)
-        found: dict[str, Any] = (
-            await manager.send(Request(resources=[resource], validate_only=False), node_id=broker)
-        ).to_dict()
-        return found
-
-    (response,) = manager.run(send)["responses"]
+    changes = [(key, int(value is None), value) for key, value in config.items()]  # operation 0 sets, 1 deletes
+    resource = (ConfigResourceType[kind.upper()].value, name, changes)
+    (response,) = response_from(admin, broker, Request(resources=[resource], validate_only=False))["responses"]
     if response["error_code"] == 0:
         return None
     error: str = for_code(response["error_code"]).__name__
@@ -365,17 +359,9 @@ def configs_from(
     from kafka.admin import ConfigResourceType
     from kafka.protocol.admin.configs import DescribeConfigsRequest as Request
 
-    manager = admin._manager
     source = {"topic": 1, "broker": 2 if name else 3, "group": 8}[kind]
-
-    async def send() -> dict[str, Any]:
-        resource = (ConfigResourceType[kind.upper()].value, name, list(keys))
-        found: dict[str, Any] = (
-            await manager.send(Request(resources=[resource], include_synonyms=True), node_id=broker)
-        ).to_dict()
-        return found
-
-    (result,) = manager.run(send)["results"]
+    resource = (ConfigResourceType[kind.upper()].value, name, list(keys))
+    (result,) = response_from(admin, broker, Request(resources=[resource], include_synonyms=True))["results"]
     values: dict[str, str | None] = dict.fromkeys(keys)
     for entry in result["configs"]:
         # Configs of groups have no synonyms.

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from quorate.cluster.admin import metadata_from
 from quorate.codecs import CONSUMER_OFFSETS
 
 if TYPE_CHECKING:
@@ -49,29 +50,10 @@ def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
             with closing(
                 KafkaAdminClient(**config, client_id="quorate-survey", bootstrap_timeout_ms=timeout_ms)
             ) as admin:
-                found = _metadata(admin, broker.id)
-                return _counted(found, _controller(admin))
+                return _counted(metadata_from(admin, broker.id), _controller(admin))
         except KafkaError:
             continue
     return None
-
-
-def _metadata(admin: "KafkaAdminClient", broker: int) -> dict[str, Any]:
-    """Return the metadata of one broker.
-
-    kafka-python's own calls choose any idle broker, which may be frozen.
-    """
-    from kafka.protocol.metadata import MetadataRequest
-
-    manager = admin._manager
-
-    async def send() -> dict[str, Any]:
-        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
-        response: dict[str, Any] = (await manager.send(request, node_id=broker)).to_dict()
-        return response
-
-    found: dict[str, Any] = manager.run(send)
-    return found
 
 
 def _controller(admin: "KafkaAdminClient") -> int | None:
