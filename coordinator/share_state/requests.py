@@ -12,14 +12,9 @@ from quorate.codecs.api import (
     ReadShareGroupStateRequest,
     ReadShareGroupStateSummaryRequest,
     WriteShareGroupStateRequest,
-    delete_share_group_state,
-    initialize_share_group_state,
-    read_share_group_state,
-    read_share_group_state_summary,
-    write_share_group_state,
 )
 from quorate.codecs.lazy_dataclass import dataclass
-from quorate.codecs.message import Message
+from quorate.codecs.message import Message, MessageSpec
 from quorate.coordinator.errors import ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.share_state.key import SharePartitionKey
@@ -50,44 +45,33 @@ class ShareStateOperation:
         return key, failure
 
 
+def _operation(request: type[Message], rpc: str, run: Callable[..., Result[Any]]) -> ShareStateOperation:
+    topics = _elements(request.api.response, "results")
+    return ShareStateOperation(
+        name=rpc.replace("state", "share group state"),
+        rpc=rpc,
+        run=run,
+        topic_result=topics.cls,
+        partition_result=_elements(topics, "partitions").cls,
+    )
+
+
+def _elements(spec: MessageSpec, name: str) -> MessageSpec:
+    """Return the declaration of a list's structs."""
+    kind: Any = next(field.type for field in spec.fields if field.name == name)
+    found: MessageSpec = kind.element.spec
+    return found
+
+
+_RUN: Final[Mapping[type[Message], tuple[str, Callable[..., Result[Any]]]]] = {
+    InitializeShareGroupStateRequest: ("initialize state", ShareCoordinatorShard.initialize_state),
+    ReadShareGroupStateRequest: ("read state", ShareCoordinatorShard.read_state),
+    WriteShareGroupStateRequest: ("write state", ShareCoordinatorShard.write_state),
+    DeleteShareGroupStateRequest: ("delete state", ShareCoordinatorShard.delete_state),
+    ReadShareGroupStateSummaryRequest: ("read state summary", ShareCoordinatorShard.read_summary),
+}
 OPERATIONS: Final[Mapping[type[Message], ShareStateOperation]] = MappingProxyType(
-    {
-        InitializeShareGroupStateRequest: ShareStateOperation(
-            name="initialize share group state",
-            rpc="initialize state",
-            run=ShareCoordinatorShard.initialize_state,
-            topic_result=initialize_share_group_state.InitializeStateResult,
-            partition_result=initialize_share_group_state.PartitionResult,
-        ),
-        ReadShareGroupStateRequest: ShareStateOperation(
-            name="read share group state",
-            rpc="read state",
-            run=ShareCoordinatorShard.read_state,
-            topic_result=read_share_group_state.ReadStateResult,
-            partition_result=read_share_group_state.PartitionResult,
-        ),
-        WriteShareGroupStateRequest: ShareStateOperation(
-            name="write share group state",
-            rpc="write state",
-            run=ShareCoordinatorShard.write_state,
-            topic_result=write_share_group_state.WriteStateResult,
-            partition_result=write_share_group_state.PartitionResult,
-        ),
-        DeleteShareGroupStateRequest: ShareStateOperation(
-            name="delete share group state",
-            rpc="delete state",
-            run=ShareCoordinatorShard.delete_state,
-            topic_result=delete_share_group_state.DeleteStateResult,
-            partition_result=delete_share_group_state.PartitionResult,
-        ),
-        ReadShareGroupStateSummaryRequest: ShareStateOperation(
-            name="read share group state summary",
-            rpc="read state summary",
-            run=ShareCoordinatorShard.read_summary,
-            topic_result=read_share_group_state_summary.ReadStateSummaryResult,
-            partition_result=read_share_group_state_summary.PartitionResult,
-        ),
-    }
+    {request: _operation(request, *how) for request, how in _RUN.items()}
 )
 """Request type → operation."""
 
