@@ -5,12 +5,11 @@ It does not know how they are exported.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
-from quorate.codecs.message import Message, MessageSpec
-from quorate.codecs.wire import ArrayType, StructType
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_responses import error_codes_in
+from quorate.codecs.message import Message
 
 if TYPE_CHECKING:
     from quorate.cluster.frames import Header
@@ -64,31 +63,8 @@ class Meter:
         self.requests[broker, api, header.version] += 1
         self.sent_bytes[broker] += sent_bytes
         self.timings[broker, api].add(seconds)
-        for code in () if response is None else error_codes(response):
+        for code in () if response is None else error_codes_in(response):
             self.errors[broker, api, ErrorCode(code).name if code in _KNOWN else str(code)] += 1
 
 
 _KNOWN = frozenset(int(code) for code in ErrorCode)
-
-
-def error_codes(response: Message) -> list[int]:
-    """Return all error codes in a response, at any level."""
-    own, inner = _error_fields(response.spec)
-    found = [code for code in (getattr(response, name) for name in own) if code]
-    for name in inner:
-        value: Any = getattr(response, name)
-        for part in value or ():
-            found += error_codes(part)
-    return found
-
-
-@cache
-def _error_fields(spec: MessageSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of error code fields, and of arrays whose elements have such fields."""
-    own = tuple(field.name for field in spec.fields if field.name in ERROR_FIELDS)
-    inner = []
-    for field in spec.fields:
-        element = field.type.element if isinstance(field.type, ArrayType) else None
-        if isinstance(element, StructType) and any(_error_fields(element.spec)):
-            inner.append(field.name)
-    return own, tuple(inner)

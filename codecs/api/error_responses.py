@@ -1,6 +1,6 @@
 """Error responses from the declarations: an error at the top level, or in each innermost element.
 
-Responses are built from the request by field names.
+Responses are built from the request by field names. `error_codes_in` finds the errors of any.
 """
 
 from functools import cache
@@ -63,6 +63,27 @@ def error_message(request: type[Message], code: int, message: str = "") -> str |
     That is the text of the error code in some responses, and nothing in others.
     """
     return message or (ErrorCode(code).text if api_of(request).name in _WITH_TEXT else None)
+
+
+def error_codes_in(response: Message) -> list[int]:
+    """Return all error codes in a response, at any level, except 0."""
+    own, inner = _error_fields(response.spec)
+    found = [code for code in (getattr(response, name) for name in own) if code]
+    for name in inner:
+        value: Any = getattr(response, name)
+        for part in value or ():
+            found += error_codes_in(part)
+    return found
+
+
+@cache
+def _error_fields(spec: MessageSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of error code fields, and of arrays whose elements have such fields."""
+    structs = [(field.name, _struct_in(field)) for field in spec.fields]
+    return (
+        tuple(field.name for field in spec.fields if field.name in ERROR_FIELDS),
+        tuple(name for name, struct in structs if struct is not None and any(_error_fields(struct))),
+    )
 
 
 @cache

@@ -6,11 +6,10 @@ size, on time, or are texts for people are left out. Arrays without an order are
 """
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 from quorate.codecs import Uuid
-from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchProblem, BatchRecord, control_record, read_batches
 from quorate.codecs.message import Message
 from quorate.integration.verify.tables import (
@@ -29,22 +28,6 @@ _OF_THE_WHOLE_CLUSTER = frozenset({"ListGroupsResponse.groups", "ListTransaction
 """Arrays that also contain what other clients did; only names with the prefix are compared."""
 _RECENT_MS = 1_500_000_000_000
 """Larger numbers are times."""
-
-
-def parts(message: Message) -> Iterator[Message]:
-    """Yield a message and all structs in it."""
-    yield message
-    for field in message.spec.fields:
-        value = getattr(message, field.name)
-        for item in value if isinstance(value, tuple) else (value,):
-            if isinstance(item, Message):
-                yield from parts(item)
-
-
-def error_codes(response: Message) -> list[int]:
-    """Return all error codes in a response."""
-    codes = (getattr(part, name, None) for part in parts(response) for name in sorted(ERROR_FIELDS))
-    return [code for code in codes if isinstance(code, int)]
 
 
 class Canonical:

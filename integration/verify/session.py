@@ -15,8 +15,9 @@ from quorate.codecs import EncodeError, QuorateError
 from quorate.codecs.api import api_of, encode_api
 from quorate.codecs.api.declare import Api
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_responses import error_codes_in
 from quorate.codecs.message import Message
-from quorate.integration.verify.canonical import Canonical, differences, error_codes
+from quorate.integration.verify.canonical import Canonical, differences
 from quorate.integration.verify.messages import batch_of, message_of
 from quorate.integration.verify.target import NotSupportedError, VerifyTarget
 from quorate.integration.verify.wire import RawConnection
@@ -124,7 +125,7 @@ class CheckSession:
         while True:
             response = self._exchange(api, request, chosen, client, at)
             settled = not isinstance(response, Message) or (
-                not transient & set(error_codes(response)) and (until is None or until(response))
+                not transient & set(error_codes_in(response)) and (until is None or until(response))
             )
             if settled or time.monotonic() > deadline:
                 break

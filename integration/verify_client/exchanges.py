@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,9 +15,9 @@ from quorate.cluster.frames import FrameError, read_header
 from quorate.cluster.observed import ObservedConnection
 from quorate.codecs.api import api_of
 from quorate.codecs.api.body import decode_api
-from quorate.codecs.api.error_codes import ERROR_FIELDS, ErrorCode
+from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_responses import error_codes_in
 from quorate.codecs.errors import DecodeError
-from quorate.codecs.message import Message
 from quorate.codecs.releases import NAMES
 from quorate.simulation.trace import summary
 
@@ -75,23 +75,6 @@ class Exchange:
         codes = ", ".join(sorted(code.name for code in self.errors))
         found = summary(self.response) if self.response is not None else "not decoded"
         return f"{lines}\n{self.responded_s:7.3f} s    {codes or 'response'}: {found}"
-
-
-def errors_in(message: Message) -> frozenset[ErrorCode]:
-    """Return all error codes in a response, at any depth."""
-    return frozenset(_errors(message))
-
-
-def _errors(message: Message) -> Iterator[ErrorCode]:
-    for spec in message.spec.fields:
-        value = getattr(message, spec.name)
-        if spec.name in ERROR_FIELDS:
-            yield ErrorCode(value)
-        elif isinstance(value, Message):
-            yield from _errors(value)
-        elif isinstance(value, tuple) and value and isinstance(value[0], Message):
-            for one in value:
-                yield from _errors(one)
 
 
 class WireLog:
@@ -164,7 +147,7 @@ class WireLog:
                 exchange.response = decode_api(api.response.cls, frame, exchange.version, position=position)
             except DecodeError:  # ApiVersions of an unsupported version has a response of version 0
                 return
-            exchange.errors = errors_in(exchange.response) - {ErrorCode.NONE}
+            exchange.errors = frozenset(map(ErrorCode, error_codes_in(exchange.response)))
 
     def closed(self, connection: Connection) -> None:
         """Notice the end of a connection."""

@@ -17,7 +17,7 @@ from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock, request_
 from quorate.cluster.connection import java_address
 from quorate.cluster.coordinator_log import PartitionCoordinatorLog
 from quorate.cluster.handlers import HANDLERS
-from quorate.cluster.meter import Meter, error_codes
+from quorate.cluster.meter import Meter
 from quorate.codecs import CONSUMER_OFFSETS
 from quorate.codecs.api import ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, ListGroupsRequest
 from quorate.codecs.api.broker import (
@@ -28,6 +28,7 @@ from quorate.codecs.api.broker import (
     MetadataResponse,
 )
 from quorate.codecs.api.broker.fetch import FetchableTopicResponse, FetchPartition, FetchTopic, PartitionData
+from quorate.codecs.api.error_responses import error_codes_in
 from quorate.coordinator.log import AppendError
 from quorate.coordinator.records import empty_classic_group
 from quorate.coordinator.results import RequestContext
@@ -369,5 +370,5 @@ def test_requests_errors_bytes_and_times_are_counted() -> None:
 def test_error_codes_are_found_wherever_a_response_has_them() -> None:
     parts = tuple(PartitionData(partition_index=n, error_code=code) for n, code in enumerate((0, 3, 6)))
     topics = (FetchableTopicResponse(topic="a", partitions=parts), FetchableTopicResponse(topic="b"))
-    assert error_codes(FetchResponse(responses=topics)) == [3, 6]
-    assert error_codes(FetchResponse(error_code=70, responses=topics)) == [70, 3, 6]
+    assert error_codes_in(FetchResponse(responses=topics)) == [3, 6]
+    assert error_codes_in(FetchResponse(error_code=70, responses=topics)) == [70, 3, 6]

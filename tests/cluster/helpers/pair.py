@@ -30,11 +30,11 @@ from quorate.codecs.api.broker import (
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.api.error_responses import error_codes_in
 from quorate.codecs.batches import BatchProblem, BatchRecord, read_batches
 from quorate.codecs.batches.v2 import CRC_START, HEADER_BYTES
 from quorate.codecs.message import Message
 from quorate.codecs.wire import ArrayType, StructType
-from quorate.integration.verify.canonical import error_codes, parts
 from quorate.integration.verify.tables import IDS, NOT_COMPARED, NOT_COMPARED_OF, SETS, SETS_OF_DENIED, sorted_denied
 from tests.cluster.helpers.wire import Wire
 
@@ -102,6 +102,16 @@ _CRC = Struct(">I")
 _CRC_AT = 17
 _RECENT_MS = 1_500_000_000_000
 _INDEX = re.compile(r"\[\d+\]")
+
+
+def parts(message: Message) -> Iterator[Message]:
+    """Yield a message and all structs in it."""
+    yield message
+    for spec in message.spec.fields:
+        value = getattr(message, spec.name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, Message):
+                yield from parts(item)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +230,8 @@ class Pair:
         """Return whether the real broker may lag: late caches, or transient errors."""
         if reads_only(request):
             return True
-        codes = set(error_codes(theirs))
-        return bool(codes & TRANSIENT) and not (isinstance(ours, Message) and set(error_codes(ours)) & TRANSIENT)
+        codes = set(error_codes_in(theirs))
+        return bool(codes & TRANSIENT) and not (isinstance(ours, Message) and set(error_codes_in(ours)) & TRANSIENT)
 
     def settle(self, timeout_s: float = LATE_S) -> list[Difference]:
         """Wait until the real broker's metadata, topic configs and log ends equal ours.
