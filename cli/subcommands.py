@@ -1,16 +1,29 @@
 """`Commands`: a group of commands with a complete help list and suggestions for typing errors.
 
-`FiniteRange`: a number in a range.
+`FiniteRange`: a number in a range. `with_options`: options that commands share.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 LONGEST_SENTENCE = 200
 """Longest description in a list, in characters: click would cut it at the width of a line."""
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return a decorator that adds options and arguments to a command, in this order."""
+
+    def add(command: F) -> F:
+        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
+
+    return add
 
 
 class FiniteRange(click.FloatRange):

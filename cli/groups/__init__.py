@@ -24,7 +24,7 @@ from quorate.cli.connection import (
 )
 from quorate.cli.errors import UserError, note
 from quorate.cli.output import echo_lines
-from quorate.cli.subcommands import Commands, FiniteRange
+from quorate.cli.subcommands import Commands, FiniteRange, with_options
 
 if TYPE_CHECKING:
     from quorate.codecs.releases import KafkaVersion
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["groups", "print_rows", "read_groups", "reading_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields.")
 
 LIVE = f"{__name__}.live"
 """Key in the context of a command for the reader of a live cluster, so that --watch reuses it."""
@@ -79,33 +81,28 @@ def reading_options(command: F) -> F:
             sys.stdout.flush()
             wait(watch)
 
-    wrapped: Any = watched
-    for option in reversed(
-        (
-            click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
-            servers_option(),
-            click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups whose name matches."),
-            click.option(
-                "--at",
-                metavar="TIME|[PARTITION:]OFFSET",
-                help="State at a time: ISO time (UTC), ms since 1970, or an age such as 2h; "
-                "or after the record at an offset, such as 5 or 0:5,1:6.",
-            ),
-            click.option(
-                "--topology", metavar="FILE", help="With a SOURCE: file of topics with their partitions, racks and ids."
-            ),
-            click.option(
-                "--watch",
-                type=FiniteRange(min=1),
-                metavar="SECONDS",
-                help="Repeat every SECONDS until Ctrl-C (with -b).",
-            ),
-            click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields."),
-            connection_options,
-        )
-    ):
-        wrapped = option(wrapped)
-    option_taker: F = wrapped
+    option_taker: F = with_options(
+        click.argument("sources", nargs=-1, metavar="[SOURCE]..."),
+        servers_option(),
+        click.option("--group", "globs", multiple=True, metavar="GLOB", help="Only groups whose name matches."),
+        click.option(
+            "--at",
+            metavar="TIME|[PARTITION:]OFFSET",
+            help="State at a time: ISO time (UTC), ms since 1970, or an age such as 2h; "
+            "or after the record at an offset, such as 5 or 0:5,1:6.",
+        ),
+        click.option(
+            "--topology", metavar="FILE", help="With a SOURCE: file of topics with their partitions, racks and ids."
+        ),
+        click.option(
+            "--watch",
+            type=FiniteRange(min=1),
+            metavar="SECONDS",
+            help="Repeat every SECONDS until Ctrl-C (with -b).",
+        ),
+        json_option,
+        connection_options,
+    )(watched)  # type: ignore[assignment]  # a command by then
     return option_taker
 
 
@@ -396,7 +393,7 @@ def upgrade_check(
 )
 @click.option("--dry-run", is_flag=True, help="Show the members, and remove none.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask for confirmation.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields.")
+@json_option
 @connection_options
 @click.pass_context
 def remove_member(ctx: click.Context, /, as_json: bool, **options: Any) -> None:

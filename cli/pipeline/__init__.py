@@ -5,20 +5,17 @@ results. `quorate.pipeline.session` starts Spark and writes results; `quorate.pi
 without it.
 """
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import click
 
 from quorate.cli.connection import servers_option
 from quorate.cli.pipeline.engine import ENGINE
 from quorate.cli.pipeline.job import Job, run_job
-from quorate.cli.subcommands import Commands, FiniteRange
+from quorate.cli.subcommands import Commands, FiniteRange, with_options
 
 __all__ = ["pipeline"]
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 HELP = """Analyse months of __consumer_offsets: group states, rebalances, lags, locality and upgrades.
 
@@ -103,13 +100,6 @@ _OUTPUT = (
 )
 
 
-def _with_options(*options: Any) -> Callable[[F], F]:
-    def with_options(command: F) -> F:
-        return functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
-
-    return with_options
-
-
 def _topology(path: str) -> Any:
     from quorate.assignors.what_if.description import read_topology
 
@@ -117,7 +107,7 @@ def _topology(path: str) -> Any:
 
 
 @pipeline.command()
-@_with_options(
+@with_options(
     *_INPUT,
     click.option(
         "--table", type=click.Choice(STATE_TABLES), default="groups", show_default=True, help="Table to print."
@@ -134,7 +124,7 @@ def state(**options: Any) -> None:
 
 
 @pipeline.command()
-@_with_options(
+@with_options(
     *_INPUT,
     click.option(
         "--storms",
@@ -194,7 +184,7 @@ _PRICE = click.option(
 
 
 @pipeline.command()
-@_with_options(*_INPUT, _END_OFFSETS, *_OUTPUT)
+@with_options(*_INPUT, _END_OFFSETS, *_OUTPUT)
 def lag(**options: Any) -> None:
     """Show lags over time, rates, and the time until groups catch up."""
     _needed(options, "end_offsets")
@@ -207,7 +197,7 @@ def lag(**options: Any) -> None:
 
 
 @pipeline.command()
-@_with_options(
+@with_options(
     *_INPUT,
     _TOPOLOGY,
     _THROUGHPUT,
@@ -253,7 +243,7 @@ def _locality(job: Job, topology: Any, rows: Any) -> Any:
 
 
 @pipeline.command()
-@_with_options(*_INPUT, _TOPOLOGY, *_OUTPUT)
+@with_options(*_INPUT, _TOPOLOGY, *_OUTPUT)
 def audit(**options: Any) -> None:
     """Show how past upgrades affected groups, and how the next one would."""
     topology = None if options["topology"] is None else _topology(options["topology"])
@@ -266,7 +256,7 @@ def audit(**options: Any) -> None:
 
 
 @pipeline.command()
-@_with_options(
+@with_options(
     *_INPUT,
     _END_OFFSETS,
     _TOPOLOGY,
