@@ -4,7 +4,7 @@ Knows nothing about records.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -43,6 +43,14 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     """Return the first names of a list and the total, for an error that lists valid names."""
     more = f", … ({len(names):,} in all)" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def suggestion(name: str, known: Collection[str], otherwise: str, most: int = 3) -> str:
+    """Return a hint for an unknown name: the known names that are similar to it, or `otherwise`."""
+    from difflib import get_close_matches  # not loaded by each start of a cluster
+
+    close = get_close_matches(name, known, most)
+    return f"did you mean {' or '.join(close)}?" if close else otherwise
 
 
 def counted(number: int, what: str) -> str:

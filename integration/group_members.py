@@ -5,14 +5,13 @@ both protocols are removed by LeaveGroup: the coordinator removes them at once, 
 still runs rejoins after its next heartbeat.
 """
 
-import difflib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quorate.codecs.printable import listed
+from quorate.codecs.printable import listed, suggestion
 from quorate.watch.metadata import open_admin
 
 if TYPE_CHECKING:
@@ -120,8 +119,7 @@ def _why_unknown(admin: "KafkaAdminClient", group_id: str) -> tuple[str, str]:
     """Return why the group has no members, and a remedy; empty if it can have members."""
     groups = {group["group_id"]: group for group in admin.list_groups()}
     if group_id not in groups:
-        close = difflib.get_close_matches(group_id, groups, 3)
-        remedy = f"did you mean {' or '.join(close)}?" if close else f"existing groups: {listed(sorted(groups))}"
+        remedy = suggestion(group_id, groups, f"existing groups: {listed(sorted(groups))}")
         return f"group {group_id} does not exist", remedy if groups else "no groups are visible"
     kind = str(groups[group_id].get("group_type") or "classic").lower()
     if kind not in ("classic", "consumer"):

@@ -6,7 +6,6 @@ ConsumerGroupDescribe (KIP-848, API 69), so that members of consumer groups come
 partition of `__consumer_offsets`. Nothing is joined, committed or written.
 """
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from quorate.codecs.errors import InputError
 from quorate.codecs.live import read_live
 from quorate.codecs.live_connect import explain_error
 from quorate.codecs.log import IsolationLevel
-from quorate.codecs.printable import listed
+from quorate.codecs.printable import listed, suggestion
 from quorate.codecs.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.coordinator.history import Moment
 from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places
@@ -148,8 +147,7 @@ class _SituationReader:
         listing = {group["group_id"]: group for group in self.admin.list_groups()}
         facts = listing.get(self.group_id)
         if facts is None:
-            close = difflib.get_close_matches(self.group_id, listing, 3)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(sorted(listing))}"
+            hint = suggestion(self.group_id, listing, f"there are {listed(sorted(listing))}")
             raise InputError(
                 f"{self.where}: group {self.group_id} does not exist, or this client is not allowed to describe it",
                 hint if listing else "no groups are visible",

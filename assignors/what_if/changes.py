@@ -4,7 +4,6 @@ Each function returns a changed copy. `current` stays the same, so that moves ar
 the group as it is.
 """
 
-import difflib
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +12,7 @@ from quorate.assignors.model import Member
 from quorate.assignors.topology import Topic, TopicPartition, Topology
 from quorate.assignors.what_if.situation import GroupSituation
 from quorate.codecs.errors import InputError
-from quorate.codecs.printable import listed
+from quorate.codecs.printable import listed, suggestion
 
 
 def matching_members(situation: GroupSituation, text: str) -> list[str]:
@@ -42,10 +41,7 @@ def matching_members(situation: GroupSituation, text: str) -> list[str]:
                 "give a longer prefix, or a pattern with *",
             )
     known = [name for _, name in names.values()]
-    close = difflib.get_close_matches(text, known, 3)
-    raise InputError(
-        "no such member", f"did you mean {' or '.join(close)}?" if close else f"members are {listed(known)}"
-    )
+    raise InputError("no such member", suggestion(text, known, f"members are {listed(known)}"))
 
 
 def without_members(situation: GroupSituation, member_ids: Collection[str]) -> GroupSituation:

@@ -3,11 +3,11 @@
 This module does not know what a group is.
 """
 
-import difflib
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NoReturn
 
 from quorate.codecs.errors import InputError
+from quorate.codecs.printable import suggestion
 
 
 class ParsedValue:
@@ -37,8 +37,7 @@ class ParsedValue:
         found = {}
         for name, node in self.entries(", ".join(known)):
             if name not in known:
-                close = difflib.get_close_matches(name, known, 1)
-                node.fail("unknown field", f"did you mean {close[0]}?" if close else f"fields are {', '.join(known)}")
+                node.fail("unknown field", suggestion(name, known, f"fields are {', '.join(known)}", 1))
             if node.value is not None:
                 found[name] = node
         return found

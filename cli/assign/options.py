@@ -5,7 +5,6 @@ constructor define its options. `WhatIf` holds `--without`, `--add`, `--rack` an
 `--add-partitions`.
 """
 
-import difflib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +32,7 @@ from quorate.assignors.what_if import (
 from quorate.cli.errors import UserError
 from quorate.cli.module_path import search_current_folder
 from quorate.codecs.errors import InputError
-from quorate.codecs.printable import listed
+from quorate.codecs.printable import listed, suggestion
 from quorate.codecs.releases import KafkaVersion
 
 MAX_ADDED_PARTITIONS = 1_000_000
@@ -169,11 +168,8 @@ def _plug_in(text: str) -> Choice:
         cls, _, options = rest.partition(":")
         if not is_path(f"{name}:{cls}"):
             known = list(dict.fromkeys([*CLIENT_ASSIGNORS, *SERVER_ASSIGNORS, *sorted(installed())]))
-            close = difflib.get_close_matches(name, known, 1)
-            raise InputError(
-                "unknown assignor",
-                f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}, or MODULE:CLASS",
-            )
+            otherwise = f"use one of {', '.join(known)}, or MODULE:CLASS"
+            raise InputError("unknown assignor", suggestion(name, known, otherwise, 1))
         search_current_folder()
         name, rest = f"{name}:{cls}", options
     try:

@@ -1,6 +1,5 @@
 """A group as input for assignors, from records of `__consumer_offsets`."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from quorate.codecs.messages.consumer_group import (
 )
 from quorate.codecs.messages.offsets import OffsetCommitKey
 from quorate.codecs.messages.protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from quorate.codecs.printable import listed, time_text
+from quorate.codecs.printable import listed, suggestion, time_text
 from quorate.codecs.records import as_kafka_reads
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorState, ShareGroup, StreamsGroup
 
@@ -122,8 +121,7 @@ class SituationReplay:
 
     def _no_members(self, source: str) -> tuple[str, ...]:
         if self.group_id not in self.seen:
-            close = difflib.get_close_matches(self.group_id, self.seen, 3)
-            hint = f"did you mean {' or '.join(close)}?" if close else f"there are {listed(list(self.seen))}"
+            hint = suggestion(self.group_id, self.seen, f"there are {listed(list(self.seen))}")
             return f"{source}: unknown group {self.group_id}", hint if self.seen else "the log has no groups"
         most, when = self.fullest
         if not most:
