@@ -133,18 +133,14 @@ class Since:
     touched: Collection[str]
 
 
+@singledispatch
 def view(group: CoordinatorGroup, since: Since | None = None) -> GroupView:
     """Return a view of the group as it is now."""
-    return _view(group, since)
-
-
-@singledispatch
-def _view(group: CoordinatorGroup, since: Since | None) -> GroupView:
     raise TypeError(f"{group!r} has no view")
 
 
-@_view.register
-def _classic(group: ClassicGroup, since: Since | None) -> GroupView:
+@view.register
+def _classic(group: ClassicGroup, since: Since | None = None) -> GroupView:
     members = {}
     is_consumers = group.protocol_type == CONSUMER_PROTOCOL
     for member in group.ordered_members():
@@ -177,8 +173,8 @@ def _classic(group: ClassicGroup, since: Since | None) -> GroupView:
     )
 
 
-@_view.register
-def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
+@view.register
+def _consumer(group: ConsumerGroup, since: Since | None = None) -> GroupView:
     def member_view(member: ConsumerMember, target: Any) -> MemberView:
         metadata = member.metadata
         return MemberView(
@@ -216,8 +212,8 @@ def _consumer(group: ConsumerGroup, since: Since | None) -> GroupView:
     )
 
 
-@_view.register
-def _share(group: ShareGroup, since: Since | None) -> GroupView:
+@view.register
+def _share(group: ShareGroup, since: Since | None = None) -> GroupView:
     def member_view(member: Any, target: Any) -> MemberView:
         return MemberView(
             member_id=member.member_id,
@@ -234,8 +230,8 @@ def _share(group: ShareGroup, since: Since | None) -> GroupView:
     return _modern(group, since, member_view, topics=frozenset(group.topic_subscribers))
 
 
-@_view.register
-def _streams(group: StreamsGroup, since: Since | None) -> GroupView:
+@view.register
+def _streams(group: StreamsGroup, since: Since | None = None) -> GroupView:
     def member_view(member: Any, target: Any) -> MemberView:
         member_metadata, current = member.metadata, member.current
         return MemberView(
