@@ -132,30 +132,20 @@ def _has_all(assigned: Owned, owned: Sequence[TopicPartitions] | None) -> bool:
     return all(topic.topic_id in assigned and assigned[topic.topic_id].keys() >= {*topic.partitions} for topic in owned)
 
 
-def check_static_member(static: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
+def check_static_member(static: M | None, member_id: str, instance_id: str) -> M:
     """Return the static member of an instance id.
 
     Raises `ApiError`: UNKNOWN_MEMBER_ID if it does not exist, FENCED_INSTANCE_ID if it has another
     member id.
     """
     if static is None:
-        raise unknown_instance(instance_id)
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if static.member_id != member_id:
-        raise fenced_instance(instance_id, member_id, static.member_id)
+        raise ApiError(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {static.member_id}.",
+        )
     return static
-
-
-def unknown_instance(instance_id: str | None) -> ApiError:
-    """Return an UNKNOWN_MEMBER_ID error of a static member."""
-    return ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-
-
-def fenced_instance(instance_id: str | None, member_id: str, owner: str) -> ApiError:
-    """Return a FENCED_INSTANCE_ID error. `owner`: the member that has the instance id."""
-    return ApiError(
-        ErrorCode.FENCED_INSTANCE_ID,
-        f"Static member {member_id} with instance id {instance_id} was fenced by member {owner}.",
-    )
 
 
 def unreleased_instance(instance_id: str | None, member_id: str, owner: str) -> ApiError:

@@ -10,10 +10,8 @@ from quorate.coordinator.consumer.checks import (
     LEAVE,
     check_not_blank,
     fenced,
-    fenced_instance,
     full,
     invalid,
-    unknown_instance,
 )
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.shard import CoordinatorShard
@@ -30,7 +28,6 @@ __all__ = [
     "check_epoch",
     "check_has_epoch",
     "check_request",
-    "check_static_member",
     "check_tasks",
 ]
 
@@ -136,19 +133,6 @@ def _has_all(assigned: AssignedTasks, request: StreamsGroupHeartbeatRequest) -> 
         and all(one.subtopology_id in tasks and set(tasks[one.subtopology_id]) >= {*one.partitions} for one in owned)
         for owned, tasks in roles
     )
-
-
-def check_static_member(static: StreamsMember | None, request: StreamsGroupHeartbeatRequest) -> StreamsMember:
-    """Return the static member of the request's instance id.
-
-    Raises `ApiError`: UNKNOWN_MEMBER_ID if it does not exist, FENCED_INSTANCE_ID if it has another
-    member id.
-    """
-    if static is None:
-        raise unknown_instance(request.instance_id)
-    if static.member_id != request.member_id:
-        raise fenced_instance(request.instance_id, request.member_id, static.member_id)
-    return static
 
 
 def check_tasks(configured: ConfiguredTopology, *owned: Sequence[TaskIds] | None) -> None:

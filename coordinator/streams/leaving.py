@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from quorate.codecs.api import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
-from quorate.coordinator.consumer.checks import existing_member
+from quorate.coordinator.consumer.checks import check_static_member, existing_member
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import Result
 from quorate.coordinator.sessions import Sessions, cancel_timers
@@ -12,7 +12,6 @@ from quorate.coordinator.state.consumer_member import LEAVE_STATIC
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
 from quorate.coordinator.state.streams_tasks import AssignedTasks
 from quorate.coordinator.streams import records as write
-from quorate.coordinator.streams.checks import check_static_member
 
 
 def leave(shard: CoordinatorShard, request: StreamsGroupHeartbeatRequest) -> Result[StreamsGroupHeartbeatResponse]:
@@ -27,7 +26,7 @@ def leave(shard: CoordinatorShard, request: StreamsGroupHeartbeatRequest) -> Res
     if request.instance_id is None:
         member = existing_member(group, request.member_id)
     else:
-        member = check_static_member(group.static_member(request.instance_id), request)
+        member = check_static_member(group.static_member(request.instance_id), request.member_id, request.instance_id)
         if request.member_epoch == LEAVE_STATIC:
             away = write.current_assignment(group.group_id, _away(member))
             return Result(records=[away], response=response)

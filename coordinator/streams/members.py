@@ -6,13 +6,13 @@ from quorate.assignors.java_order import string_key
 from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import StreamsGroupHeartbeatRequest
 from quorate.codecs.messages import streams_group as stored
-from quorate.coordinator.consumer.checks import existing_member, unreleased_instance
+from quorate.coordinator.consumer.checks import check_static_member, existing_member, unreleased_instance
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.results import RequestContext
 from quorate.coordinator.state.streams import StreamsGroup, StreamsMember, TaskState
 from quorate.coordinator.state.streams_tasks import AssignedTasks, TargetTasks
 from quorate.coordinator.streams import records as write
-from quorate.coordinator.streams.checks import JOIN, LEAVE_STATIC, check_epoch, check_has_epoch, check_static_member
+from quorate.coordinator.streams.checks import JOIN, LEAVE_STATIC, check_epoch, check_has_epoch
 
 METADATA = stored.StreamsGroupMemberMetadataValue(
     instance_id=None,
@@ -46,7 +46,7 @@ def find_or_join(
         return member
     static = group.static_member(request.instance_id)
     if not joining:
-        static = check_static_member(static, request)
+        static = check_static_member(static, request.member_id, request.instance_id)
         check_epoch(static, request)
         return static
     if static is None:
