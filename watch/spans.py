@@ -8,7 +8,7 @@ from quorate.codecs.printable import counted
 from quorate.coordinator.history import GroupView, MemberView, diff_views
 from quorate.coordinator.state import GroupKind
 from quorate.watch.model import OwnershipSpan, Place
-from quorate.watch.states import Header, Members, member_rows
+from quorate.watch.states import STORED, Header, Members, member_rows
 from quorate.watch.topics import KnownTopics
 
 
@@ -88,27 +88,11 @@ def _view(group_id: str, state: tuple[Header, Members] | None) -> GroupView | No
         members={
             member_id: MemberView(
                 member_id=member_id,
-                instance_id=instance_id,
-                client_id=client_id,
-                client_host=host,
-                rack=rack,
-                epoch=epoch,
-                state=state_name,
-                protocol=protocol,
+                **dict(zip(STORED, stored, strict=True)),
                 assigned=_places(assigned),
                 target=_places(target),
             )
-            for member_id, (
-                instance_id,
-                client_id,
-                host,
-                rack,
-                epoch,
-                state_name,
-                protocol,
-                assigned,
-                target,
-            ) in members.items()
+            for member_id, (*stored, assigned, target) in members.items()
         },
     )
 

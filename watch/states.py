@@ -16,11 +16,11 @@ from quorate.watch.model import GroupSummary, MemberRow, Place
 Header = dict[str, Any]
 """The fields of a group without its members."""
 
-Members = dict[str, list[Any]]
-"""Member id → instance, client, host, rack, epoch, state, protocol, assigned and target.
+STORED = ("instance_id", "client_id", "client_host", "rack", "epoch", "state", "protocol")
+"""Fields of a `MemberView` that the store has."""
 
-The latter two are topic → partitions.
-"""
+Members = dict[str, list[Any]]
+"""Member id → the values of `STORED`, assigned and target, which are topic → partitions."""
 
 
 def header_of(view: GroupView, locality: float | None) -> Header:
@@ -66,13 +66,7 @@ def members_of(view: GroupView, since: GroupView | None = None, known: Members |
 
 def _member(member: MemberView) -> list[Any]:
     return [
-        member.instance_id,
-        member.client_id,
-        member.client_host,
-        member.rack,
-        member.epoch,
-        member.state,
-        member.protocol,
+        *(getattr(member, name) for name in STORED),
         _grouped(member.assigned | member.standby | member.warmup),
         _grouped(member.target | member.standby_target),
     ]
@@ -87,32 +81,19 @@ def _grouped(partitions: frozenset[tuple[Uuid | str, int]]) -> dict[str, list[in
     return found
 
 
+_OF_ROWS = tuple("host" if name == "client_host" else name for name in STORED)
+
+
 def member_rows(members: Members, name: Callable[[str], str]) -> tuple[MemberRow, ...]:
     """Return the rows of members. `name`: returns the name of a topic that may be an id."""
     return tuple(
         MemberRow(
             member_id=member_id,
-            instance_id=instance_id,
-            client_id=client_id,
-            host=host,
-            rack=rack,
-            epoch=epoch,
-            state=state,
-            protocol=protocol,
+            **dict(zip(_OF_ROWS, stored, strict=True)),
             assigned=_places(assigned, name),
             target=_places(target, name),
         )
-        for member_id, (
-            instance_id,
-            client_id,
-            host,
-            rack,
-            epoch,
-            state,
-            protocol,
-            assigned,
-            target,
-        ) in sorted(members.items(), key=lambda one: (one[1][1], one[0]))
+        for member_id, (*stored, assigned, target) in sorted(members.items(), key=lambda one: (one[1][1], one[0]))
     )
 
 
