@@ -4,17 +4,19 @@ import gc
 import json
 import os
 import subprocess
+import sys
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from quorate.codecs.releases import KafkaVersion
 
-ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
+_ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
 JAVA = f"Kafka {KafkaVersion.NEWEST}, Java"
+USUAL_JAVA = ("-XX:+UseG1GC",)
 SMOKE_JAVA = ("-Dwarm=0", "-Dround=1", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """A JVM whose figures are not used: no warm-up, short rounds, little compilation."""
 
@@ -41,20 +43,24 @@ class Measured:
             rounds += 1
 
 
-def java(*families: str, warm_percent: int) -> list[dict[str, Any]]:
-    """Run the oracle's benchmark; return its lines, with the least seconds of a call (`least_s`).
+def need_java() -> None:
+    """Exit if Kafka's classes are missing."""
+    if not (_ORACLE / "classes").is_dir():
+        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
 
-    `warm_percent`: percentage of the usual warm-up.
+
+def java(program: str, *arguments: str, options: Sequence[str]) -> list[dict[str, Any]]:
+    """Run a program of the oracle in a new JVM; return its lines.
+
+    A line about calls has the least seconds of one (`least_s`). `options`: the JVM's.
     """
-    lines: list[dict[str, Any]] = []
-    for family in families:
-        command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-        command += [*(("-XX:+UseG1GC", f"-Dwarm={warm_percent}") if warm_percent else SMOKE_JAVA)]
-        command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", "oracle.Bench", family]
-        run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
-        lines += map(json.loads, run.stdout.splitlines())
+    command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", *options]
+    command += ["-cp", f"{_ORACLE / 'classes'}{os.pathsep}{_ORACLE / 'lib'}{os.sep}*", program, *arguments]
+    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
+    lines = [json.loads(line) for line in run.stdout.splitlines()]
     for line in lines:
-        line["least_s"] = min(line["min_ns"], line["cpu_ns_per_op"]) / 1e9
+        if "min_ns" in line:
+            line["least_s"] = min(line["min_ns"], line["cpu_ns_per_op"]) / 1e9
     return lines
 
 

@@ -11,11 +11,8 @@ have tasks instead of partitions.
 
 import argparse
 import gc
-import json
 import math
-import os
 import statistics
-import subprocess
 import sys
 import time
 import tracemalloc
@@ -32,7 +29,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _groups import Cell, fresh, grid, group, members_of, topology_of
-from _measure import JAVA, ORACLE, SMOKE_JAVA
+from _measure import JAVA, SMOKE_JAVA, USUAL_JAVA, java, need_java
 from _report import Report
 from _task_groups import TaskCell, task_cells
 
@@ -198,18 +195,15 @@ def rounds(
     return times
 
 
-def java(program: Sequence[str], requested: Sequence[C], *, prewarm_ms: int) -> dict[C, float]:
-    """Return Kafka's milliseconds for each cell, from one JVM. `prewarm_ms`: the warm-up time.
+def kafka(report: Report, program: Sequence[str], requested: Sequence[C]) -> dict[C, float]:
+    """Return Kafka's milliseconds for each cell, from one JVM.
 
     `program`: the oracle's class, and its first arguments.
     """
-    command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command += [f"-Dprewarm={prewarm_ms}", *(("-XX:+UseG1GC",) if prewarm_ms else SMOKE_JAVA)]
-    command += ["-cp", f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*", *program]
-    command += [cell.argument for cell in requested]
-    run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
-    lines = [json.loads(line) for line in run.stdout.splitlines()]
-    return {cell: min(line["min_ns"], line["cpu_ns_per_op"]) / 1e6 for cell, line in zip(requested, lines, strict=True)}
+    warm_ms = report.pick(7000, quick=2000, smoke=0)
+    options = (f"-Dprewarm={warm_ms}", *(USUAL_JAVA if warm_ms else SMOKE_JAVA))
+    lines = java(*program, *(cell.argument for cell in requested), options=options)
+    return {cell: line["least_s"] * 1e3 for cell, line in zip(requested, lines, strict=True)}
 
 
 def _members(family: str, cell: Cell) -> dict[str, Member]:
@@ -244,7 +238,7 @@ def compare_with_java(report: Report, family: str) -> None:
     for cell in compared:
         ours[cell] = rounds(report, assignor.assign_group, _prepared(family, cell))
         whole[cell] = with_group(family, cell)
-    peer = java(("oracle.Bench", family), compared, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
+    peer = kafka(report, ("oracle.Bench", family), compared)
     for cell in compared:
         ours[cell] += rounds(report, assignor.assign_group, _prepared(family, cell))
         report.cost(
@@ -278,7 +272,7 @@ def compare_tasks_with_java(report: Report) -> None:
         return rounds(report, lambda specs: assign(specs, configs, topology), cell.specs(), copy=dict)
 
     ours = {cell: times(cell) for cell in compared}
-    peer = java(("oracle.StreamsBench",), compared, prewarm_ms=report.pick(7000, quick=2000, smoke=0))
+    peer = kafka(report, ("oracle.StreamsBench",), compared)
     for cell in compared:
         ours[cell] += times(cell)
         report.cost(
@@ -489,8 +483,7 @@ def main() -> None:
     )
     parser.add_argument("--grid", action="store_true", help="all cells of Kafka's grid that Java computes in seconds")
     report = Report("quorate.assignors", __doc__ or "", parser)
-    if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
+    need_java()
     few = (
         "client-range",
         "client-sticky",

@@ -4,8 +4,6 @@ Measures columns, single records, and segment files. Java's figures are its stea
 thread, after JIT compilation (tests/oracle, SerdeBench). Ours are on one thread, too.
 """
 
-import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +18,7 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import Dataset, dataset, write_pairs, write_segment
-from _measure import JAVA, ORACLE
+from _measure import JAVA, java, need_java
 from _report import Report
 
 from quorate.codecs import decode_columns, decode_record, encode_record, read_columns, read_log
@@ -36,22 +34,13 @@ LISTS = (
 )
 
 
-def java(report: Report, file: Path, mode: str) -> dict[str, Any]:
+def kafka(report: Report, file: Path, mode: str) -> dict[str, Any]:
     """Return Kafka's figures for a file of pairs or a segment.
 
     They are `records_per_s` and `first_round_records_per_s`.
     """
-    command = ["java", "-Xms2g", "-Xmx4g", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    if report.smoke:
-        command += ["-Dserde.warmUpMs=0", "-Dserde.roundMs=0"]
-    command += [
-        "-cp",
-        f"{ORACLE / 'classes'}{os.pathsep}{ORACLE / 'lib'}{os.sep}*",
-        "oracle.SerdeBench",
-        str(file),
-        mode,
-    ]
-    found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    short = ("-Dserde.warmUpMs=0", "-Dserde.roundMs=0") if report.smoke else ()
+    (found,) = java("oracle.SerdeBench", str(file), mode, options=("-XX:+UseSerialGC", *short))
     return found
 
 
@@ -80,7 +69,7 @@ def through_columns(report: Report, folder: Path, count: int) -> None:
         write_pairs(pairs, data.raw)
         # The better one of before and after the peer: a busy machine changes while a JVM warms up.
         ours, coded = columns(report, data), columns(report, data, dictionary=True)
-        peer = java(report, pairs, "decode")
+        peer = kafka(report, pairs, "decode")
         ours, coded = max(ours, columns(report, data)), max(coded, columns(report, data, dictionary=True))
         report.rate(f"columns: {kind}", ours, peer["records_per_s"], JAVA, goal=goals.get(kind, ""))
         if kind == "OffsetCommit":
@@ -126,8 +115,8 @@ def record_by_record(report: Report, folder: Path) -> None:
         if not report.quick:
             pairs = folder / "pairs"
             write_pairs(pairs, raw)
-            report.rate(f"decode_record: {kind}", decode, java(report, pairs, "decode")["records_per_s"], JAVA)
-            report.rate(f"encode_record: {kind}", encode, java(report, pairs, "encode")["records_per_s"], JAVA)
+            report.rate(f"decode_record: {kind}", decode, kafka(report, pairs, "decode")["records_per_s"], JAVA)
+            report.rate(f"encode_record: {kind}", encode, kafka(report, pairs, "encode")["records_per_s"], JAVA)
 
 
 def from_segments(report: Report, folder: Path, count: int) -> None:
@@ -146,7 +135,7 @@ def from_segments(report: Report, folder: Path, count: int) -> None:
             compression=compression,
         )
         before = report.steady(lambda path=segment: [block.batches for block in read_columns(path)])
-        peer = java(report, segment, "segment")["records_per_s"]
+        peer = kafka(report, segment, "segment")["records_per_s"]
         ours = count / min(before, report.steady(lambda path=segment: [block.batches for block in read_columns(path)]))
         how = f"{per_batch:,} per batch" + ("" if compression == "none" else f", {compression}")
         report.rate(
@@ -207,8 +196,7 @@ def memory(report: Report, folder: Path) -> None:
 
 def main() -> None:
     report = Report("quorate.codecs", __doc__ or "")
-    if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
+    need_java()
     count = report.pick(1 << 18, quick=1 << 17, smoke=1 << 10)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

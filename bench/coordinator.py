@@ -18,7 +18,7 @@ from uuid import UUID
 
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
-from _measure import JAVA, ORACLE, Action, Measured, java, size_of
+from _measure import JAVA, SMOKE_JAVA, USUAL_JAVA, Action, Measured, java, need_java, size_of
 from _report import Report
 
 from quorate.codecs import CoordinatorRecord, Uuid, decode_record, encode_record
@@ -287,7 +287,8 @@ def compare_with_java(report: Report) -> None:
     least_s = report.pick(1.0, quick=0.4, smoke=0.0)
     for _, ours, _, _ in cases:
         ours.again(least_s=least_s)
-    lines = java("shard", "hash", warm_percent=0 if report.smoke else 100)
+    options = SMOKE_JAVA if report.smoke else USUAL_JAVA
+    lines = [line for bench in ("shard", "hash") for line in java("oracle.Bench", bench, options=options)]
     for _, ours, _, _ in cases:
         ours.again(least_s=least_s)
     for (case, ours, family, goal), line in zip(cases, lines, strict=True):
@@ -424,8 +425,7 @@ def racks_or_hash(report: Report) -> None:
 
 def main() -> None:
     report = Report("quorate.coordinator", __doc__ or "")
-    if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
+    need_java()
     compare_with_java(report)
     for cases in (growth, storm, memory, racks_or_hash):
         cases(report)

@@ -22,7 +22,7 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import START_MS
-from _measure import JAVA, ORACLE, java, size_of
+from _measure import JAVA, SMOKE_JAVA, USUAL_JAVA, java, need_java, size_of
 from _report import Report
 
 from quorate.codecs import CoordinatorRecord, LogEntry, Uuid, encode_record, read_log
@@ -151,8 +151,7 @@ def peak_mb(folder: Path) -> float:
 
 def main() -> None:
     report = Report("quorate.coordinator: loading committed offsets", __doc__ or "")
-    if not (ORACLE / "classes").is_dir():
-        sys.exit("error: Kafka's jars are missing; run `make bench`, or tests/oracle/build")
+    need_java()
     some = pairs(report.pick(100_000, quick=100_000, smoke=6_000), 5_000)
     times = report.pick(20, quick=5, smoke=1)
     count, few = len(some) * times, min(20_000, len(some))
@@ -166,7 +165,7 @@ def main() -> None:
         ours: dict[str, float] = {}
         for turn in range(2):  # before and after the JVM: a busy machine changes meanwhile
             if turn:
-                lines = java("shard", warm_percent=0 if report.smoke else 100)
+                lines = java("oracle.Bench", "shard", options=SMOKE_JAVA if report.smoke else USUAL_JAVA)
                 (peer,) = (line["least_s"] for line in lines if line["bench"] == "load-OffsetCommit")
             for case, action, alone, records in (
                 ("columns, 5,000 keys", lambda: from_columns(blocks), True, count),
