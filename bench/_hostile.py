@@ -23,7 +23,6 @@ from quorate.codecs.api import (
     encode_api,
 )
 from quorate.codecs.api.broker import (
-    APIS,
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
@@ -45,6 +44,7 @@ from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.codecs.message import Message, MessageSpec
 from quorate.codecs.wire import ArrayType, BytesType, FixedType, StringType, StructType, UuidType, WireType
+from quorate.integration.verify.wire import framed
 
 PARTITIONS = 10
 TOPICS: dict[str, dict[str, str]] = {
@@ -87,16 +87,6 @@ class Attack:
     unanswered: bool = False
 
 
-def frame(request: Message, version: int, correlation_id: int = 1, client_id: str = "hostile") -> bytes:
-    """Return a request with size and header."""
-    api = next(one for one in APIS.values() if one.request.cls is type(request))
-    name = client_id.encode()
-    head = pack(">hhih", api.key, version, correlation_id, len(name)) + name
-    head += b"\0" if api.request_header_version(version) == 2 else b""
-    body = encode_api(request, version)
-    return pack(">i", len(head) + len(body)) + head + body
-
-
 def attacks(random: Random, count: int) -> Iterator[Attack]:
     """Yield `count` attacks of all kinds."""
     kinds: list[tuple[Callable[[Random], Attack], int]] = [
@@ -127,7 +117,7 @@ def attacks(random: Random, count: int) -> Iterator[Attack]:
 def _generated(random: Random) -> Attack:
     api = random.choice([one.api for one in HANDLERS.values() if one.api.name not in _LEFT_OUT])
     request, version, size = _request(random, api)
-    return Attack(api.name, f"v{version}, {size:,} elements", frame(request, version))
+    return Attack(api.name, f"v{version}, {size:,} elements", framed(request, version))
 
 
 def _request(random: Random, api: Api) -> tuple[Message, int, int]:
@@ -230,7 +220,7 @@ def _text(random: Random, name: str, number: int | None) -> str:
 def _damaged(random: Random) -> Attack:
     api = random.choice([one.api for one in HANDLERS.values()])
     request, version, size = _request(random, api)
-    data = bytearray(frame(request, version))
+    data = bytearray(framed(request, version))
     for _ in range(random.choice((1, 1, 3, 20))):
         if len(data) < 20:
             break
@@ -256,7 +246,7 @@ def _pipelined(random: Random) -> Attack:
     api = random.choice([one.api for one in HANDLERS.values() if one.api.name not in _LEFT_OUT | _NOT_TOGETHER])
     version = random.choice(api.versions)
     count = random.choice((100, 1_000, 10_000))
-    one = frame(_message(random, api.request, version, None, 0), version)
+    one = framed(_message(random, api.request, version, None, 0), version)
     count = max(1, min(count, _MOST_BYTES // len(one)))
     return Attack(api.name, f"v{version}, {count:,} at once", one * count)
 
@@ -281,7 +271,7 @@ def _batches(random: Random) -> Attack:
     topic, compression = random.choice(tuple(TOPICS)), random.choice(_COMPRESSIONS)
     count = int(10 ** random.uniform(2, 5.5))
     data = _batch(random, count, compression)
-    return Attack("Produce", f"{count:,} records, {compression} to {topic}", frame(_produced(topic, {0: data}), 9))
+    return Attack("Produce", f"{count:,} records, {compression} to {topic}", framed(_produced(topic, {0: data}), 9))
 
 
 def _many_batches(random: Random) -> Attack:
@@ -289,7 +279,7 @@ def _many_batches(random: Random) -> Attack:
     data = _batch(random, 2_000, compression)
     batches = dict.fromkeys(range(min(PARTITIONS, max(1, _MOST_BYTES // len(data)))), data)
     return Attack(
-        "Produce", f"{len(batches)} x 2,000 records, {compression} to {topic}", frame(_produced(topic, batches), 9)
+        "Produce", f"{len(batches)} x 2,000 records, {compression} to {topic}", framed(_produced(topic, batches), 9)
     )
 
 
@@ -302,7 +292,7 @@ def _offsets_by_time(random: Random) -> Attack:
     return Attack(
         "ListOffsets",
         f"by time in {topic}",
-        frame(ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=parts),)), 7),
+        framed(ListOffsetsRequest(replica_id=-1, topics=(ListOffsetsTopic(name=topic, partitions=parts),)), 7),
     )
 
 
@@ -318,7 +308,7 @@ def _subscription(random: Random) -> Attack:
         share = ShareGroupHeartbeatRequest(
             group_id=f"share-{group_id}", member_id=member_id, member_epoch=0, subscribed_topic_names=names
         )
-        return Attack("ShareGroupHeartbeat", f"{count:,} topics", frame(share, 1))
+        return Attack("ShareGroupHeartbeat", f"{count:,} topics", framed(share, 1))
     regex = random.random() < 0.3
     request = ConsumerGroupHeartbeatRequest(
         group_id=group_id,
@@ -329,7 +319,7 @@ def _subscription(random: Random) -> Attack:
         subscribed_topic_regex="(" + "|".join(names[:5_000]) + ")" if regex else None,
         topic_partitions=(),
     )
-    return Attack("ConsumerGroupHeartbeat", f"{count:,} topics{', as a regex' if regex else ''}", frame(request, 1))
+    return Attack("ConsumerGroupHeartbeat", f"{count:,} topics{', as a regex' if regex else ''}", framed(request, 1))
 
 
 def _join(random: Random) -> Attack:
@@ -343,7 +333,7 @@ def _join(random: Random) -> Attack:
         protocol_type="consumer",
         protocols=protocols,
     )
-    return Attack("JoinGroup", f"{size:,} bytes of metadata", frame(request, random.choice((3, 5))))
+    return Attack("JoinGroup", f"{size:,} bytes of metadata", framed(request, random.choice((3, 5))))
 
 
 def _topics(random: Random) -> Attack:
@@ -357,12 +347,14 @@ def _topics(random: Random) -> Attack:
         for number in range(count)
     )
     return Attack(
-        "CreateTopics", f"{count:,} topics x {partitions:,}", frame(CreateTopicsRequest(topics=many, timeout_ms=100), 7)
+        "CreateTopics",
+        f"{count:,} topics x {partitions:,}",
+        framed(CreateTopicsRequest(topics=many, timeout_ms=100), 7),
     )
 
 
 def _all_topics(random: Random) -> Attack:
-    return Attack("Metadata", "all topics", frame(MetadataRequest(topics=None), 12))
+    return Attack("Metadata", "all topics", framed(MetadataRequest(topics=None), 12))
 
 
 # ---- transactions and commits with many partitions, each a chain of valid requests
@@ -374,9 +366,9 @@ def _transaction(random: Random) -> Attack:
     where = AddPartitionsToTxnTopic(name=_WIDE.name, partitions=tuple(range(count)))
     committed = random.random() < 0.5
     chain = (
-        frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
+        framed(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
         _begun(),
-        frame(
+        framed(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=TRANSACTION,
                 v3_and_below_producer_id=0,
@@ -385,7 +377,7 @@ def _transaction(random: Random) -> Attack:
             ),
             3,
         ),
-        frame(EndTxnRequest(transactional_id=TRANSACTION, committed=committed, **producer), 4),
+        framed(EndTxnRequest(transactional_id=TRANSACTION, committed=committed, **producer), 4),
     )
     return Attack("EndTxn", f"{count:,} partitions, {'commit' if committed else 'abort'}", b"".join(chain))
 
@@ -395,8 +387,8 @@ def _commit(random: Random) -> Attack:
     group_id, member_id = f"wide{random.randrange(1_000_000)}", "B" * 22
     parts = tuple(OffsetCommitRequestPartition(partition_index=index, committed_offset=index) for index in range(count))
     chain = (
-        frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
-        frame(
+        framed(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
+        framed(
             ConsumerGroupHeartbeatRequest(
                 group_id=group_id,
                 member_id=member_id,
@@ -407,7 +399,7 @@ def _commit(random: Random) -> Attack:
             ),
             1,
         ),
-        frame(
+        framed(
             OffsetCommitRequest(
                 group_id=group_id,
                 member_id=member_id,
@@ -428,7 +420,7 @@ def _begun() -> bytes:
     request = InitProducerIdRequest(
         transactional_id=TRANSACTION, transaction_timeout_ms=60_000, producer_id=0, producer_epoch=0
     )
-    return frame(request, 4)
+    return framed(request, 4)
 
 
 def _transactional_commit(random: Random) -> Attack:
@@ -441,11 +433,11 @@ def _transactional_commit(random: Random) -> Attack:
     )
     topics = (TxnOffsetCommitRequestTopic(name=_WIDE.name, partitions=parts),)
     chain = (
-        frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
+        framed(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7),
         _begun(),
-        frame(AddOffsetsToTxnRequest(group_id=group_id, **producer), 3),
-        frame(TxnOffsetCommitRequest(group_id=group_id, topics=topics, **producer), 3),
-        frame(EndTxnRequest(committed=True, **producer), 4),
+        framed(AddOffsetsToTxnRequest(group_id=group_id, **producer), 3),
+        framed(TxnOffsetCommitRequest(group_id=group_id, topics=topics, **producer), 3),
+        framed(EndTxnRequest(committed=True, **producer), 4),
     )
     return Attack("TxnOffsetCommit", f"{count:,} partitions", b"".join(chain))
 
@@ -466,9 +458,9 @@ def _deletion(random: Random) -> Attack:
     )
     last, api = random.choice(
         (
-            (frame(of_offsets, 0), "OffsetDelete"),
-            (frame(DeleteGroupsRequest(groups_names=(group_id,)), 2), "DeleteGroups"),
+            (framed(of_offsets, 0), "OffsetDelete"),
+            (framed(DeleteGroupsRequest(groups_names=(group_id,)), 2), "DeleteGroups"),
         )
     )
-    chain = (frame(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7), frame(committed, 9), last)
+    chain = (framed(CreateTopicsRequest(topics=(_WIDE,), timeout_ms=100), 7), framed(committed, 9), last)
     return Attack(api, f"{count:,} partitions of a group", b"".join(chain))

@@ -31,12 +31,13 @@ from _servers import REAL, Server, embedded, real
 from _shares import shared_records
 from _storms import classic_storm, storm
 from _streams import first_result, missing
-from _wire import Wire, find_coordinator, make_topic
+from _wire import CLIENT, Wire, find_coordinator, make_topic
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import ApiVersionsRequest
+from quorate.integration.verify.wire import framed
 
 KFAKE = "kfake (Go)"
 _AHEAD = 16
@@ -65,7 +66,7 @@ def settled_heartbeat(server: Server) -> bytes:
         response = wire.request(lives if epoch else joins, 1)
         same = same + 1 if epoch and (response.member_epoch, response.assignment) == (epoch, None) else 0
         if same == 5:
-            return wire.frame(lives, 1)
+            return framed(lives, 1, client_id=CLIENT)
         epoch = 0 if response.error_code else response.member_epoch
         time.sleep(0.1)  # a real broker may still load the coordinator, or lack metadata of the topic
     raise SystemExit(f"error: a member of {server.name} does not become stable")

@@ -33,9 +33,10 @@ from typing import IO, Any
 # Last: `codecs` stays the standard library's.
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _hostile import GROUP, PARTITIONS, TOPICS, TRANSACTION, Attack, attacks, frame
+from _hostile import GROUP, PARTITIONS, TOPICS, TRANSACTION, Attack, attacks
 
 from quorate.codecs.api.broker import ApiVersionsRequest
+from quorate.integration.verify.wire import framed
 
 LIMIT_MS = 250
 NO_RESPONSE_S = 30
@@ -239,7 +240,7 @@ def send(port: int, attack: Attack, open_for_good: list[socket.socket], user: st
         if attack.unanswered:
             open_for_good.append(connection)
             return None
-        connection.sendall(frame(ApiVersionsRequest(), 4, LAST))
+        connection.sendall(framed(ApiVersionsRequest(), 4, LAST))
         # Produce without acks has no response. The response to this last request comes last.
         correlation_id = 0
         while correlation_id != LAST:

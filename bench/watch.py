@@ -42,6 +42,7 @@ from quorate.codecs.messages.protocol import (
     ConsumerProtocolSubscription,
     ProtocolTopicPartition,
 )
+from quorate.integration.verify.wire import framed
 from quorate.watch import Observer
 from quorate.watch.store import WatchStore
 
@@ -239,14 +240,14 @@ def write_commits(address: str, stop: threading.Event) -> None:
         OffsetCommitRequestPartition(partition_index=index, committed_offset=index) for index in range(COMMITTED)
     )
     topics = (OffsetCommitRequestTopic(name="busy", partitions=parts),)
-    frame = wire.frame(OffsetCommitRequest(group_id="busy", topics=topics), 9)
+    frame = framed(OffsetCommitRequest(group_id="busy", topics=topics), 9)
     begin, number = time.perf_counter(), 0
     while not stop.is_set():
         number += 1
         wire.socket.sendall(frame)
-        response = wire.receive_bytes()
+        response = wire.frame()
         time.sleep(max(0.0, begin + number * COMMITTED / RATE - time.perf_counter()))
-    assert not decode_api(OffsetCommitResponse, response, 9, position=9).topics[0].partitions[0].error_code
+    assert not decode_api(OffsetCommitResponse, response, 9, position=5).topics[0].partitions[0].error_code
 
 
 def followed(seconds: float) -> dict[str, float]:

@@ -14,8 +14,21 @@ from quorate.codecs.api import api_of, decode_api, encode_api
 from quorate.codecs.api.broker import SaslAuthenticateRequest, SaslHandshakeRequest
 from quorate.codecs.message import Message
 
-HEADER = Struct(">hhih")
+_HEADER = Struct(">hhih")
 """API key, version, correlation id, length of the client id."""
+
+
+def framed(request: Message, version: int, correlation_id: int = 1, client_id: str = "quorate") -> bytes:
+    """Return the bytes of a request, with size and header."""
+    api = api_of(type(request))
+    flexible = api.request_header_version(version) == 2
+    return _framed(api.key, version, encode_api(request, version), correlation_id, client_id, flexible=flexible)
+
+
+def _framed(api_key: int, version: int, body: bytes, correlation_id: int, client_id: str, *, flexible: bool) -> bytes:
+    name = client_id.encode()
+    head = _HEADER.pack(api_key, version, correlation_id, len(name)) + name + b"\0" * flexible
+    return (len(head) + len(body)).to_bytes(4, "big") + head + body
 
 
 class RawConnection:
@@ -35,7 +48,7 @@ class RawConnection:
         timeout_s: float = 30,
     ) -> None:
         self._config = config or {}
-        self._client_id = client_id.encode()
+        self._client_id = client_id
         self.correlation_id = 0
         self.socket = socket.create_connection((host, port), timeout=timeout_s)
         try:
@@ -85,16 +98,14 @@ class RawConnection:
 
     def send(self, request: Message, version: int) -> None:
         """Send a request; `receive` returns its response."""
-        api = api_of(type(request))
-        self.send_raw(api.key, version, encode_api(request, version), flexible=api.request_header_version(version) == 2)
+        self.correlation_id += 1
+        self.socket.sendall(framed(request, version, self.correlation_id, self._client_id))
 
     def send_raw(self, api_key: int, version: int, body: bytes, *, flexible: bool) -> None:
         """Send any body with a header. `flexible`: whether the header has tagged fields."""
         self.correlation_id += 1
-        head = HEADER.pack(api_key, version, self.correlation_id, len(self._client_id)) + self._client_id
-        if flexible:
-            head += b"\0"
-        self.socket.sendall((len(head) + len(body)).to_bytes(4, "big") + head + body)
+        frame = _framed(api_key, version, body, self.correlation_id, self._client_id, flexible=flexible)
+        self.socket.sendall(frame)
 
     def receive(self, request: type[Message], version: int) -> Any:
         """Return the response to the request that was sent last."""

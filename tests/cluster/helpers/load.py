@@ -20,7 +20,6 @@ from quorate.codecs.api import (
     OffsetFetchRequest,
     api_of,
     decode_api,
-    encode_api,
 )
 from quorate.codecs.api.broker import FetchRequest, FindCoordinatorRequest
 from quorate.codecs.api.broker.fetch import FetchPartition, FetchTopic
@@ -30,7 +29,7 @@ from quorate.codecs.api.offset_commit import OffsetCommitRequestPartition, Offse
 from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from quorate.codecs.batches import BatchProblem, read_batches
 from quorate.codecs.message import Message
-from quorate.integration.verify.wire import HEADER
+from quorate.integration.verify.wire import framed
 
 TOPIC = "load"
 PROPERTIES = {
@@ -286,11 +285,8 @@ class Member:
             self._connections[broker] = (reader, writer, asyncio.Lock())
         reader, writer, lock = self._connections[broker]
         api = api_of(type(request))
-        head = HEADER.pack(api.key, version, 1, 4) + b"load"
-        head += b"\0" if api.request_header_version(version) == 2 else b""
-        body = encode_api(request, version)
         async with lock, asyncio.timeout(10):
-            writer.write((len(head) + len(body)).to_bytes(4, "big") + head + body)
+            writer.write(framed(request, version, client_id="load"))
             size = int.from_bytes(await reader.readexactly(4), "big")
             frame = await reader.readexactly(size)
         return decode_api(api.response.cls, frame, version, position=4 + api.response_header_version(version))

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Any
 
-from quorate.codecs.api import api_of, decode_api, encode_api
+from quorate.codecs.api import api_of, decode_api
 from quorate.codecs.api.broker import FindCoordinatorRequest, MetadataRequest
 from quorate.codecs.api.broker.metadata import MetadataRequestTopic
 from quorate.codecs.message import Message
-from quorate.integration.verify.wire import HEADER
+from quorate.integration.verify.wire import framed
 from quorate.simulation import Simulation
 
 
@@ -15,7 +15,7 @@ class Connection:
     """One connection to a broker; one request at a time."""
 
     def __init__(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._name = name.encode()
+        self._name = name
         self._reader, self._writer = reader, writer
         self._number = 0
 
@@ -23,10 +23,7 @@ class Connection:
         """Return the response. Raises `OSError`, and `EOFError` if the connection closes."""
         self._number += 1
         api = api_of(type(request))
-        head = HEADER.pack(api.key, version, self._number, len(self._name)) + self._name
-        head += b"\0" * (api.request_header_version(version) == 2)
-        body = encode_api(request, version)
-        self._writer.write((len(head) + len(body)).to_bytes(4, "big") + head + body)
+        self._writer.write(framed(request, version, self._number, self._name))
         async with asyncio.timeout(10):
             frame = await self._reader.readexactly(int.from_bytes(await self._reader.readexactly(4), "big"))
         return decode_api(api.response.cls, frame, version, position=4 + api.response_header_version(version))
