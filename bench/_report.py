@@ -21,34 +21,6 @@ T = TypeVar("T")
 SMOKE = "the least data, for tests: takes seconds, and prints JSON and the table"
 
 
-def first_seed(options: argparse.Namespace) -> int:
-    """Return the first seed: `--seed`, 1 in a smoke run, or a new one."""
-    if options.seed is None:
-        return 1 if options.smoke else int.from_bytes(os.urandom(3), "big")
-    return int(options.seed)
-
-
-def sweep_options(
-    parser: argparse.ArgumentParser, what: str, full: int, *, quick: int, smoke: int, each: str = ""
-) -> argparse.Namespace:
-    """Return the options of a sweep of `full` cases, and print its first seed.
-
-    `first`: that seed. `count`: how many cases. `as_json` and `as_table`:
-    what to print.
-    """
-    parser.add_argument(f"--{what}", type=int, default=full, dest="count", help=each.strip() or None)
-    parser.add_argument("--seed", type=int, help="the first seed (default: a new one)")
-    parser.add_argument("--quick", action="store_true", help=f"at most {quick:,} {what}{each}")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: {smoke} {what}{each}")
-    parser.add_argument("--json", action="store_true", help="JSON objects instead of a table")
-    options = parser.parse_args()
-    options.count = smoke if options.smoke else min(options.count, quick) if options.quick else options.count
-    options.first = first_seed(options)
-    options.as_json, options.as_table = options.json or options.smoke, not options.json
-    print(f"seeds from {options.first}; --seed {options.first} repeats this run", file=sys.stderr)
-    return options
-
-
 @dataclass(frozen=True)
 class Case:
     """A result. A `ratio` above 1 means that quorate is better.

@@ -8,11 +8,9 @@ the same cases: `--seed` repeats a run.
 """
 
 import argparse
-import json
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +19,7 @@ sys.path.append(str(Path(__file__).parent))
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _groups import Cell, members_of, topology_of
-from _report import sweep_options
-from rich.console import Console
-from rich.table import Table
+from _sweep import SHOWN, Sweep
 
 from quorate.assignors import Member, Topology
 from quorate.assignors.registry import client_assignor
@@ -36,8 +32,6 @@ from tests.oracle.client import Oracle, missing_reason
 CLIENT_ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 CHUNK = 2000
 ROUNDS = 4
-MAX_REPORTS = 5
-"""The number of differences per assignor that are minimized and printed."""
 
 
 class Tally:
@@ -54,22 +48,21 @@ class Tally:
         self.cases += outcome.cases
         self.kafka_failures += outcome.kafka_failures
         self.differences += len(outcome.differences)
-        for difference in outcome.differences[: max(0, MAX_REPORTS - len(self.reports))]:
+        for difference in outcome.differences[: max(0, SHOWN - len(self.reports))]:
             self.reports.append(difference.report(oracle))
             print(self.reports[-1], file=sys.stderr, flush=True)
 
 
-def compare_generated(name: str, module: Any, cases: int, seed: int, oracle: Oracle) -> Tally:
+def compare_generated(name: str, module: Any, sweep: Sweep, oracle: Oracle) -> Tally:
     """Compare single cases; in every fifth chunk compare histories of groups.
 
     `module.run` and `module.histories` generate the cases from seeds and compare them.
     """
     tally = Tally(name)
-    started = time.perf_counter()
-    number = 0
+    seed, number = sweep.first, 0
     assignor = name.partition(" ")[2]
-    while tally.cases < cases:
-        left = cases - tally.cases
+    while tally.cases < sweep.count:
+        left = sweep.count - tally.cases
         if number % 5 == 4:
             count = min(CHUNK, left) // (ROUNDS + 1) + 1
             tally.add(module.histories(oracle, assignor, range(seed, seed + count), rounds=ROUNDS), oracle)
@@ -78,10 +71,7 @@ def compare_generated(name: str, module: Any, cases: int, seed: int, oracle: Ora
             tally.add(module.run(oracle, assignor, range(seed, seed + count)), oracle)
         seed += count
         number += 1
-        rate = tally.cases / (time.perf_counter() - started)
-        print(
-            f"  {name}: {tally.cases:,} cases, {tally.differences} differ, {rate:,.0f}/s", file=sys.stderr, flush=True
-        )
+        sweep.progress(tally.cases, tally.differences, f"{name}: ")
     return tally
 
 
@@ -134,57 +124,42 @@ def _case(assignor: str, members: dict[str, Member], topology: Topology) -> Case
     }
 
 
-def comparisons(large_members: int = 1000) -> dict[str, Callable[[int, int, Oracle], list[Tally]]]:
-    """Return assignor name → function that compares it: (cases, first seed, oracle) → tallies."""
-
-    def client(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
-        return lambda cases, seed, oracle: [
-            compare_generated(name, client_differential, cases, seed, oracle),
-            compare_large(name, oracle, large_members),
-        ]
-
-    def server(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
-        return lambda cases, seed, oracle: [compare_generated(name, server_differential, cases, seed, oracle)]
-
-    def streams(name: str) -> Callable[[int, int, Oracle], list[Tally]]:
-        return lambda cases, seed, oracle: [compare_generated(name, streams_differential, cases, seed, oracle)]
-
-    by_name = {f"client {assignor}": client(f"client {assignor}") for assignor in CLIENT_ASSIGNORS}
-    by_name |= {f"server {assignor}": server(f"server {assignor}") for assignor in server_differential.ASSIGNORS}
-    return by_name | {"streams sticky": streams("streams sticky")}
+FAMILIES = {
+    "client": (CLIENT_ASSIGNORS, client_differential),
+    "server": (server_differential.ASSIGNORS, server_differential),
+    "streams": (("sticky",), streams_differential),
+}
+MODULES = {f"{family} {name}": module for family, (names, module) in FAMILIES.items() for name in names}
+"""Assignor → module that compares it."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument(
-        "--assignor", action="append", choices=comparisons(), help="only this one; may be given more than once"
+        "--assignor", action="append", choices=MODULES, help="only this one; may be given more than once"
     )
-    options = sweep_options(parser, "cases", 100_000, quick=2000, smoke=5, each=" per assignor")
-    reason = missing_reason()
-    if reason is not None:
+    sweep = Sweep(__doc__ or "", "cases", 100_000, quick=2000, smoke=5, each=" per assignor", parser=parser)
+    if (reason := missing_reason()) is not None:
         sys.exit(f"error: {reason}")
-    seed = options.first
-    available = comparisons(10) if options.smoke else comparisons()
     tallies: list[Tally] = []
     with Oracle() as oracle:
-        for name in options.assignor or available:
-            tallies += available[name](options.count, seed, oracle)
-    _print_results(tallies, seed, as_json=options.as_json, as_table=options.as_table)
+        for name in sweep.options.assignor or MODULES:
+            tallies.append(compare_generated(name, MODULES[name], sweep, oracle))
+            if MODULES[name] is client_differential:
+                tallies.append(compare_large(name, oracle, 10 if sweep.options.smoke else 1000))
+    rows = [
+        {
+            "assignor": tally.name,
+            "seed": sweep.first,
+            "cases": tally.cases,
+            "differences": tally.differences,
+            "unanswered": dict(tally.kafka_failures.most_common()),
+            "reports": tally.reports,
+        }
+        for tally in tallies
+    ]
+    sweep.results("Differences from Kafka 4.4.0", rows)
     sys.exit(1 if any(tally.differences for tally in tallies) else 0)
-
-
-def _print_results(tallies: list[Tally], seed: int, *, as_json: bool, as_table: bool) -> None:
-    table = Table(title=f"Differences from Kafka 4.4.0, seeds from {seed}")
-    for name in ("assignor", "cases", "differences", "Kafka fails"):
-        table.add_column(name, justify="right" if name in ("cases", "differences") else "left")
-    for tally in tallies:
-        if as_json:
-            line = {"assignor": tally.name, "seed": seed, "cases": tally.cases, "differences": tally.differences}
-            print(json.dumps(line | {"unanswered": tally.kafka_failures, "reports": tally.reports}), flush=True)
-        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in tally.kafka_failures.most_common())
-        table.add_row(tally.name, f"{tally.cases:,}", f"{tally.differences:,}", reasons)
-    if as_table:
-        Console(width=150).print(table)
 
 
 if __name__ == "__main__":

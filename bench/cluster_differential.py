@@ -6,15 +6,13 @@ Needs Java and the jars of tests/broker, or containers for an older `--kafka-ver
 """
 
 import argparse
-import json
 import sys
-import time
 from pathlib import Path
 
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import sweep_options
+from _sweep import Sweep
 
 from tests.broker.broker import NEWEST, VERSION, missing
 from tests.cluster.helpers.pair_play import Differs, duel
@@ -25,7 +23,7 @@ SEEDS = 2_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument(
         "--kafka-version",
         default=VERSION,
@@ -34,30 +32,23 @@ def main() -> None:
     parser.add_argument(
         "--theme", choices=THEMES, help="the kind of requests; shares and streams are only sent if chosen"
     )
-    options = sweep_options(parser, "seeds", SEEDS, quick=20, smoke=1)
-    reason = missing(options.kafka_version) if options.kafka_version in (VERSION, NEWEST) else None
-    if reason is not None:
+    sweep = Sweep(__doc__ or "", "seeds", SEEDS, quick=20, smoke=1, parser=parser)
+    version, theme = sweep.options.kafka_version, sweep.options.theme
+    if version in (VERSION, NEWEST) and (reason := missing(version)) is not None:
         sys.exit(f"error: {reason}")
-    first, count = options.first, options.count
-    found: list[str] = []
-    started = time.perf_counter()
-    with duel(options.kafka_version) as both:
-        for seed in range(first, first + count):
+    differ = 0
+    with duel(version) as both:
+        for done, seed in enumerate(sweep.seeds, 1):
             try:
-                both.play(seed, STEPS, THEMES.get(options.theme))
+                both.play(seed, STEPS, THEMES.get(theme))
             except Differs as difference:
-                found.append(str(difference))
+                differ += 1
                 print(difference, file=sys.stderr, flush=True)
-            if (seed - first + 1) % 50 == 0:
-                rate = both.requests / (time.perf_counter() - started)
-                status = f"  up to seed {seed}: {both.requests:,} requests, {len(found)} seeds differ, {rate:.0f}/s"
-                print(status, file=sys.stderr, flush=True)
-        counts = {"seed": first, "seeds": count, "requests": both.requests, "differ": len(found)}
-    if options.as_json:
-        print(json.dumps(counts))
-    if options.as_table:
-        print("  ".join(f"{name} {value:,}" for name, value in counts.items()))
-    sys.exit(1 if found else 0)
+            if done % 50 == 0:
+                sweep.progress(done, differ)
+        counts = {"seed": sweep.first, "seeds": sweep.count, "requests": both.requests, "differ": differ}
+    sweep.results(f"Differences from a broker of Kafka {version}", [counts])
+    sys.exit(1 if differ else 0)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,7 @@ records must be processed, no partition may be owned twice, no committed offset 
 memory must not grow. Prints the seed; the exit status is 1 if one of these checks fails.
 """
 
-import argparse
 import asyncio
-import json
 import resource
 import sys
 import time
@@ -16,7 +14,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import SMOKE, first_seed
+from _sweep import Sweep
 from confluent_kafka import Producer
 
 from quorate.cluster import EmbeddedCluster
@@ -33,17 +31,9 @@ def resident_mib() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=180)
-    parser.add_argument("--seed", type=int, help="default: a new one")
-    parser.add_argument("--quick", action="store_true", help="20 seconds")
-    parser.add_argument("--smoke", action="store_true", help=f"{SMOKE}: one second, two groups of three")
-    parser.add_argument("--json", action="store_true", help="one JSON object at the end")
-    options = parser.parse_args()
-    seed = first_seed(options)
-    seconds = 1.0 if options.smoke else 20.0 if options.quick else options.seconds
-    groups, members = (2, 3) if options.smoke else (20, 10)
-    print(f"seed {seed}; --seed {seed} repeats the faults", file=sys.stderr)
+    sweep = Sweep(__doc__ or "", "seconds", 180, quick=20, smoke=1)
+    seed, seconds = sweep.first, sweep.count
+    groups, members = (2, 3) if sweep.options.smoke else (20, 10)
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
         load = Load(cluster, groups=groups, members=members, partitions=12, seed=seed)
         producer = Producer(
@@ -84,10 +74,7 @@ def main() -> None:
             "mib_at_the_end": round(memory[-1]),
             "problem": problem,
         }
-    if options.json or options.smoke:
-        print(json.dumps(found))
-    if not options.json:
-        print("\n".join(f"{name:15} {value}" for name, value in found.items()))
+    sweep.results("A cluster with faults", [found])
     sys.exit(1 if problem is not None else 0)
 
 

@@ -9,7 +9,6 @@ run can be resumed.
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -20,9 +19,7 @@ from typing import Any
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import sweep_options
-from rich.console import Console
-from rich.table import Table
+from _sweep import SHOWN, Sweep
 
 from quorate.codecs.releases import KafkaVersion
 from tests.coordinator.any_requests import AnyRequests
@@ -42,8 +39,6 @@ STREAMS = "streams"
 """Streams groups follow the newest release only."""
 
 STEPS = 50
-SHOWN = 5
-"""The number of differences per kind that are minimized and printed."""
 ROUND = 50
 """Consecutive scripts of one kind, so that an interrupted sweep has played every kind."""
 
@@ -149,13 +144,15 @@ RELEASES: tuple[str | None, ...] = (None, "4.3")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument(
         "--kind", action="append", choices=[*KINDS, SHARE_STATE], help="only this one; may be given more than once"
     )
     parser.add_argument("--release", choices=[KafkaVersion.NEWEST.short, "4.3"], help="only this one (default: both)")
     parser.add_argument("--progress", type=Path, help="file of played scripts, to resume a run (needs --seed)")
-    options = sweep_options(parser, "scripts", SCRIPTS, quick=40, smoke=1, each=" per kind and release")
+    each = " per kind and release"
+    sweep = Sweep(__doc__ or "", "scripts", SCRIPTS, quick=40, smoke=1, each=each, parser=parser)
+    options = sweep.options
     if options.progress is not None and options.seed is None:
         parser.error("--progress resumes the scripts of a seed: give it with --seed")
     releases = RELEASES if options.release is None else [one for one in RELEASES if one == options.release] or [None]
@@ -163,30 +160,29 @@ def main() -> None:
         reason = missing_reason(release)
         if reason is not None:
             sys.exit(f"error: {reason}")
-    seed = options.first
     kinds = options.kind or [*KINDS, SHARE_STATE]
-    seeds = range(seed, seed + options.count)
-    done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in seeds]
+    done = [one for one in _read(options.progress) if one.kind in kinds and one.seed in sweep.seeds]
     for release in releases:
         found = [one for one in done if one.release == release]
         played = [kind for kind in kinds if release is None or kind not in (SHARE_STATE, STREAMS)]
-        found += _sweep(played, seeds, found, options.progress, release)
+        found += _sweep(sweep, played, found, release)
         done += [one for one in found if one not in done]
-        _print(played, seed, found, release, as_json=options.as_json, as_table=options.as_table)
+        kafka = release or KafkaVersion.NEWEST.short
+        rows = [_row(kind, kafka, sweep.first, [one for one in found if one.kind == kind]) for kind in played]
+        sweep.results(f"Differences from Kafka {kafka}'s coordinator", rows)
     sys.exit(1 if any(one.difference is not None for one in done) else 0)
 
 
-def _sweep(
-    kinds: list[str], seeds: range, done: list[Played], progress: Path | None, release: str | None
-) -> Iterator[Played]:
+def _sweep(sweep: Sweep, kinds: list[str], done: list[Played], release: str | None) -> Iterator[Played]:
     """Play the remaining scripts, and report progress on stderr."""
     known = {(one.kind, one.seed) for one in done}
     differ = dict.fromkeys(kinds, 0)
-    played, started = 0, time.perf_counter()
+    played = 0
     with Oracle(release=release) as oracle:
-        for first in range(seeds.start, seeds.stop, ROUND):
+        for first in sweep.seeds[::ROUND]:
+            round_of = range(first, min(first + ROUND, sweep.seeds.stop))
             for kind in kinds:
-                for seed in range(first, min(first + ROUND, seeds.stop)):
+                for seed in round_of:
                     if (kind, seed) in known:
                         continue
                     try:
@@ -196,16 +192,13 @@ def _sweep(
                         differ[kind] += 1
                         if differ[kind] <= SHOWN:
                             print(one.difference, file=sys.stderr, flush=True)
-                    if progress is not None:
-                        with progress.open("a") as file:
+                    if sweep.options.progress is not None:
+                        with sweep.options.progress.open("a") as file:
                             file.write(json.dumps(asdict(one)) + "\n")
                     played += 1
                     yield one
             if played:
-                rate = played / (time.perf_counter() - started)
-                last = min(first + ROUND, seeds.stop) - 1
-                status = f"  up to seed {last}: {played:,} scripts, {sum(differ.values())} differ, {rate:.0f}/s"
-                print(status, file=sys.stderr, flush=True)
+                sweep.progress(played, sum(differ.values()), f"up to seed {round_of[-1]}: ")
 
 
 def _read(progress: Path | None) -> list[Played]:
@@ -214,30 +207,17 @@ def _read(progress: Path | None) -> list[Played]:
     return [Played(**json.loads(line)) for line in progress.read_text().splitlines()]
 
 
-def _print(
-    kinds: list[str], seed: int, done: list[Played], release: str | None, *, as_json: bool, as_table: bool
-) -> None:
-    kafka = release or KafkaVersion.NEWEST.short
-    table = Table(title=f"Differences from Kafka {kafka}'s coordinator, seeds from {seed}")
-    for name in ("histories", "scripts", "lines", "differ"):
-        table.add_column(name, justify="left" if name == "histories" else "right")
-    for kind in kinds:
-        ours = [one for one in done if one.kind == kind]
-        lines = sum(one.lines for one in ours)
-        differences = [one.difference for one in ours if one.difference is not None]
-        table.add_row(kind, f"{len(ours):,}", f"{lines:,}", f"{len(differences):,}")
-        if as_json:
-            counts = {
-                "histories": kind,
-                "kafka": kafka,
-                "seed": seed,
-                "scripts": len(ours),
-                "lines": lines,
-                "differ": len(differences),
-            }
-            print(json.dumps({**counts, "reports": differences[:SHOWN]}))
-    if as_table:
-        Console(width=100).print(table)
+def _row(kind: str, kafka: str, seed: int, played: list[Played]) -> dict[str, Any]:
+    differences = [one.difference for one in played if one.difference is not None]
+    return {
+        "histories": kind,
+        "kafka": kafka,
+        "seed": seed,
+        "scripts": len(played),
+        "lines": sum(one.lines for one in played),
+        "differ": len(differences),
+        "reports": differences[:SHOWN],
+    }
 
 
 if __name__ == "__main__":

@@ -8,9 +8,7 @@ status is 1 if there are failures. `--seed` repeats a run.
 """
 
 import argparse
-import json
 import sys
-import time
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -19,7 +17,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import sweep_options
+from _sweep import Sweep
 
 from quorate.simulation import Chaos, ScheduleFailed, simulate
 from quorate.simulation.run import Scenario
@@ -52,34 +50,26 @@ CRASHES = 4.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--rates", type=float, default=1.0, help="how many times the default rates of faults")
-    options = sweep_options(parser, "schedules", SCHEDULES, quick=80, smoke=len(SCENARIOS))
-    first, wanted = options.first, options.count
-    each = 1 if options.smoke else EACH
-    chaos = Chaos().times(options.rates)
+    sweep = Sweep(__doc__ or "", "schedules", SCHEDULES, quick=80, smoke=len(SCENARIOS), parser=parser)
+    each = 1 if sweep.options.smoke else EACH
+    chaos = Chaos().times(sweep.options.rates)
     failed: Counter[str] = Counter()
-    done = faults = 0
-    began = time.perf_counter()
+    faults = 0
     with fixed_client():
-        for turn in range(-(-wanted // each)):
-            name = list(SCENARIOS)[turn % len(SCENARIOS)]
-            for seed in range(first + turn * each, first + min((turn + 1) * each, wanted)):
-                try:
-                    plan = replace(chaos, crashes=CRASHES) if "crashes" in name else chaos
-                    faults += simulate(SCENARIOS[name], seeds=[seed], chaos=plan).faults
-                except ScheduleFailed as failure:
-                    failed[name] += 1
-                    print(f"{name}: {failure}", file=sys.stderr, flush=True)
-                done += 1
-            if done % 200 == 0:
-                rate = done / (time.perf_counter() - began)
-                print(f"  {done:,} schedules, {failed.total()} failures, {rate:.1f}/s", file=sys.stderr, flush=True)
-    counts = {"seed": first, "schedules": done, "faults": faults, "failures": failed.total()}
-    if options.as_json:
-        print(json.dumps({"sweep": "simulation", **counts, "by_scenario": dict(failed)}))
-    if options.as_table:
-        print("simulation: " + "  ".join(f"{name} {value}" for name, value in counts.items()))
+        for done, seed in enumerate(sweep.seeds):
+            name = list(SCENARIOS)[done // each % len(SCENARIOS)]
+            try:
+                plan = replace(chaos, crashes=CRASHES) if "crashes" in name else chaos
+                faults += simulate(SCENARIOS[name], seeds=[seed], chaos=plan).faults
+            except ScheduleFailed as failure:
+                failed[name] += 1
+                print(f"{name}: {failure}", file=sys.stderr, flush=True)
+            if (done + 1) % 200 == 0:
+                sweep.progress(done + 1, failed.total())
+    counts = {"seed": sweep.first, "schedules": sweep.count, "faults": faults, "failures": failed.total()}
+    sweep.results("Schedules that break an invariant", [{"sweep": "simulation", **counts, "by_scenario": failed}])
     sys.exit(1 if failed else 0)
 
 

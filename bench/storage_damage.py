@@ -6,11 +6,8 @@ lost. Prints the seed, the results for each kind of file, and each finding with 
 status is 1 if there are findings. `--seed` repeats a run.
 """
 
-import argparse
-import json
 import sys
-import time
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +15,7 @@ from tempfile import TemporaryDirectory
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import sweep_options
+from _sweep import Sweep
 
 from tests.cluster.helpers.damage import Finding, play
 
@@ -27,41 +24,25 @@ EACH = 10
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    options = sweep_options(parser, "cases", CASES, quick=30, smoke=5)
-    first, wanted = options.first, options.count
-    results: Counter[tuple[str, str]] = Counter()
-    findings = 0
-    started = time.perf_counter()
+    sweep = Sweep(__doc__ or "", "cases", CASES, quick=30, smoke=5)
+    results: dict[str, Counter[str]] = defaultdict(Counter)
+    done = findings = 0
     with TemporaryDirectory() as folder:
-        for seed in count(first):
-            if sum(results.values()) + findings >= wanted:
+        for seed in count(sweep.first):
+            if done >= sweep.count:
                 break
-            for case in play(seed, Path(folder) / "case", min(EACH, wanted)):
+            for case in play(seed, Path(folder) / "case", min(EACH, sweep.count)):
+                done += 1
                 if isinstance(case, Finding):
                     findings += 1
                     print(f"seed {seed}: {case}", file=sys.stderr, flush=True)
                 else:
-                    results[case.kind, case.result] += 1
-            done = sum(results.values()) + findings
+                    results[case.kind][case.result] += 1
             if done % 100 == 0:
-                rate = done / (time.perf_counter() - started)
-                print(
-                    f"  up to seed {seed}: {done:,} cases, {findings} findings, {rate:.1f}/s",
-                    file=sys.stderr,
-                    flush=True,
-                )
-    kinds = {
-        kind: {result: number for (one, result), number in sorted(results.items()) if one == kind}
-        for kind in sorted({kind for kind, _ in results})
-    }
-    counts = {"seed": first, "cases": sum(results.values()) + findings, "findings": findings}
-    if options.as_json:
-        print(json.dumps({**counts, "kinds": kinds}))
-    if options.as_table:
-        for kind, found in kinds.items():
-            print(f"{kind:24}" + "  ".join(f"{result} {number}" for result, number in found.items()))
-        print("  ".join(f"{name} {value}" for name, value in counts.items()))
+                sweep.progress(done, findings, f"up to seed {seed}: ")
+    sweep.progress(done, findings)
+    rows = [{"kind": kind, "results": dict(sorted(results[kind].items()))} for kind in sorted(results)]
+    sweep.results("Starts on damaged data directories", rows)
     sys.exit(1 if findings else 0)
 
 

@@ -5,17 +5,15 @@ gets only the records, must report each one once, with the same cause. Prints th
 disagreements; the exit status is 1 if there are any.
 """
 
-import argparse
 import os
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import Report, first_seed
+from _sweep import SHOWN, Sweep
 
 from tests.coordinator.classic_scripts import ClassicHistory
 from tests.coordinator.consumer_scripts import History
@@ -29,42 +27,35 @@ KINDS = {
     "regex": lambda duel, seed: History(Random(seed), duel, regexes=0.9, statics=0.1),
     "classic": lambda duel, seed: ClassicHistory(Random(seed), duel),
 }
-SHOWN = 5
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--histories", type=int, default=500, help="number of histories, of all kinds together")
-    parser.add_argument("--seed", type=int, help="the first seed")
-    report = Report("Rebalances that the observer reports as Kafka's log", __doc__ or "", parser)
+    sweep = Sweep(__doc__ or "", "histories", 500, quick=40, smoke=4, each=", of all kinds together")
     if (reason := missing_reason()) is not None:
-        sys.exit(reason)
-    histories = report.pick(report.options.histories, quick=40, smoke=4)
-    seed = first_seed(report.options)
+        sys.exit(f"error: {reason}")
     os.environ["ORACLE_LOG"] = "info"
-    began = time.monotonic()
-    judged, unknown = (dict.fromkeys(KINDS, 0) for _ in range(2))
-    bad: list[str] = []
+    rows = {kind: {"rebalances": 0, "without cause": 0, "differ": 0} for kind in KINDS}
+    differ = 0
     with Oracle() as oracle:
-        for number in range(histories):
+        for number, seed in enumerate(sweep.seeds):
             kind = list(KINDS)[number % len(KINDS)]
-            note = f"{kind}, seed {seed + number}"
+            note = f"{kind}, seed {seed}"
             duel = JudgedDuel(oracle, note=note)
             with suppress(KnownFailure):
-                KINDS[kind](duel, seed + number).run(50)
-            judged[kind] += duel.judged
-            unknown[kind] += duel.unknown
+                KINDS[kind](duel, seed).run(50)
+            rows[kind]["rebalances"] += duel.judged
+            rows[kind]["without cause"] += duel.unknown
             if duel.found:
-                bad.append(note)
-                if len(bad) <= SHOWN:
+                rows[kind]["differ"] += 1
+                differ += 1
+                if differ <= SHOWN:
                     print(note, duel.found[0], sep="\n", file=sys.stderr)
-    for kind in KINDS:
-        report.rate(kind, judged[kind], None, "", "rebalances", without_cause=unknown[kind])
-    report.finish()
-    took = time.monotonic() - began
-    said = f"{histories:,} histories from seed {seed}, {len(bad):,} with disagreements, {took:.0f} s"
-    print(said, file=sys.stderr)
-    sys.exit(1 if bad else 0)
+    sweep.progress(sweep.count, differ)
+    sweep.results(
+        "Rebalances that the observer reports as Kafka's log",
+        [{"histories": kind, **counts} for kind, counts in rows.items()],
+    )
+    sys.exit(1 if differ else 0)
 
 
 if __name__ == "__main__":
