@@ -406,7 +406,7 @@ class AioCoordinator(OffsetCoordinator):
                     await self._call_listener("on_partitions_lost", action.partitions)
                     self._complete(action)
                 case AssignmentReceived():
-                    await self._notify_assignor(action)
+                    self._client_assignors.on_assignment(action, self.topic_names.get)
 
     async def _commit_for(self, action: CommitOffsets) -> None:
         failure: BaseException | None = None
@@ -488,17 +488,6 @@ class AioCoordinator(OffsetCoordinator):
             await asyncio.sleep(self._retry_backoff_ms / 1000)
 
     # Client-side assignors.
-
-    async def _notify_assignor(self, action: AssignmentReceived) -> None:
-        assert action.metadata is not None
-        names = self.topic_names
-        partitions = sorted(
-            (names[topic_id], number)
-            for topic_id, numbers in action.partitions.items()
-            if topic_id in names
-            for number in numbers
-        )
-        self._client_assignors.on_assignment(tuple(partitions), action.metadata, action.member_epoch)
 
     async def _compute(self, member_epoch: int) -> None:
         """Run a client-side assignor, in a thread of its own: it may take long."""

@@ -7,12 +7,13 @@ and one consumer that runs it. No release of Kafka has this; quorate's coordinat
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from quorate.assignors import Assignor, Member, Topology
 from quorate.assignors.prepared import error_request, members_and_topology
+from quorate.codecs import Uuid
 from quorate.codecs.api import (
     ConsumerGroupInstallAssignmentRequest,
     ConsumerGroupInstallAssignmentResponse,
@@ -24,7 +25,7 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.client_assignors import AssignedMetadata, ClientAssignor
 from quorate.codecs.errors import InputError, QuorateError
 from quorate.codecs.message import Message
-from quorate.consumers.actions import Partition, Partitions
+from quorate.consumers.actions import AssignmentReceived, Partition, Partitions
 from quorate.consumers.states import known_error
 
 __all__ = [
@@ -151,13 +152,24 @@ class OfferedAssignors:
         """Return what heartbeats announce."""
         return tuple(_announced(assignor) for assignor in self._assignors.values())
 
-    def on_assignment(self, partitions: Partitions, metadata: AssignedMetadata, epoch: int) -> None:
-        """Pass an assignment to the assignor that computed it."""
+    def on_assignment(self, received: AssignmentReceived, name_of: Callable[[Uuid], str | None]) -> None:
+        """Pass an assignment to the assignor that computed it.
+
+        `name_of`: returns a topic's name, if it is known.
+        """
+        metadata = received.metadata
+        assert metadata is not None
         if metadata.error:
             log.warning("Assignor %s failed with its error code %d", metadata.assignor, metadata.error)
         assignor = self._assignors.get(metadata.assignor)
         if assignor is not None:
-            assignor.on_assignment(partitions, metadata, epoch)
+            partitions = sorted(
+                (topic, number)
+                for topic_id, numbers in received.partitions.items()
+                if (topic := name_of(topic_id)) is not None
+                for number in numbers
+            )
+            assignor.on_assignment(tuple(partitions), metadata, received.member_epoch)
 
     def compute(self, *, group_id: str, member_id: str, member_epoch: int) -> Generator[Message, Any, None]:
         """Compute and install the assignment of the group: yield requests, receive responses.

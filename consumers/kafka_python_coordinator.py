@@ -374,7 +374,9 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                     self._fatal = action
                 continue
             if isinstance(action, AssignmentReceived):
-                self._notify_assignor(action)
+                self._client_assignors.on_assignment(
+                    action, lambda topic_id: self._cluster.topic_name_for_id(UUID(bytes=bytes(topic_id)))
+                )
                 continue
             error = self._run_event(action)
             if self._closing:
@@ -385,17 +387,6 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             self._complete(action, error)
         if failure is not None:
             raise failure
-
-    def _notify_assignor(self, action: AssignmentReceived) -> None:
-        assert action.metadata is not None
-        names = self._cluster.topic_name_for_id
-        partitions = sorted(
-            (topic, number)
-            for topic_id, numbers in action.partitions.items()
-            if (topic := names(UUID(bytes=bytes(topic_id)))) is not None
-            for number in numbers
-        )
-        self._client_assignors.on_assignment(tuple(partitions), action.metadata, action.member_epoch)
 
     def _compute(self, member_epoch: int) -> None:
         """Run a client-side assignor, in a thread of its own: it may take long."""
