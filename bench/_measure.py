@@ -74,3 +74,14 @@ def size_of(make: Callable[[], Any]) -> tuple[Any, int]:
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return made, size
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process, in steps of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> float:
+    """Return the memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)

@@ -2,13 +2,14 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from _measure import cpu_s, resident_mib
 
 REAL = "real broker"
 _SERVE = """
@@ -51,16 +52,11 @@ class Server:
 
     @property
     def cpu_s(self) -> float:
-        if not self.pid:
-            return 0.0
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.pid) if self.pid else 0.0
 
     @property
     def resident_mib(self) -> float:
-        if not self.pid:
-            return 0.0
-        return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
+        return resident_mib(self.pid) if self.pid else 0.0
 
     @contextmanager
     def bound_to(self, core: int) -> Iterator[None]:

@@ -6,7 +6,7 @@ memory must not grow. Prints the seed; the exit status is 1 if one of these chec
 """
 
 import asyncio
-import resource
+import os
 import sys
 import time
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
+from _measure import resident_mib
 from _sweep import Sweep
 from confluent_kafka import Producer
 
@@ -26,10 +27,6 @@ because the log and the ledger of processed records are in memory.
 """
 
 
-def resident_mib() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / (1 << 20)
-
-
 def main() -> None:
     sweep = Sweep(__doc__ or "", "seconds", 180, quick=20, smoke=1)
     seed, seconds = sweep.first, sweep.count
@@ -40,7 +37,7 @@ def main() -> None:
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0}
         )
         sent, started = 0, time.monotonic()
-        memory = [resident_mib()]
+        memory = [resident_mib(os.getpid())]
 
         async def produce() -> None:
             nonlocal sent
@@ -49,7 +46,7 @@ def main() -> None:
                 sent += 1
             producer.poll(0)
             if time.monotonic() - started > seconds / 30 * len(memory):
-                memory.append(resident_mib())
+                memory.append(resident_mib(os.getpid()))
             await asyncio.sleep(0.05)
 
         problem = None

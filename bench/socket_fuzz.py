@@ -34,6 +34,7 @@ from typing import IO, Any
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _hostile import GROUP, PARTITIONS, TOPICS, TRANSACTION, Attack, attacks
+from _measure import cpu_s, resident_mib
 
 from quorate.codecs.api.broker import ApiVersionsRequest
 from quorate.integration.verify.wire import framed
@@ -47,7 +48,6 @@ STEPS = 120
 TICK_S = 0.002
 ADMIN, HOSTILE = "admin", "hostile"
 """Users in rounds with an authorizer. Their passwords are their names."""
-_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 # ---- the server's process
@@ -121,12 +121,6 @@ def serve(*, authorizer: bool) -> None:
 
 
 # ---- the measured client's process
-
-
-def cpu_s(pid: int) -> float:
-    """Return the CPU time of a process, in steps of 10 ms."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _CLOCK_TICKS
 
 
 def probe(port: int, pid: int, user: str | None) -> None:
@@ -316,12 +310,7 @@ def play(
                 print(text, file=sys.stderr, flush=True)
             if held_ms > worst.held_ms:
                 worst.held_ms, worst.late_ms, worst.kind = held_ms, late["late_ms"], attack.kind
-            rss = (
-                int(Path(f"/proc/{server.process.pid}/statm").read_text().split()[1])
-                * os.sysconf("SC_PAGE_SIZE")
-                / (1 << 20)
-            )
-            found.rss_mib = max(found.rss_mib, rss)
+            found.rss_mib = max(found.rss_mib, resident_mib(server.process.pid))
             if turn["failures"]:
                 break
             if len(idle) > 20:
