@@ -1,38 +1,46 @@
-"""The pytest fixtures `oracle`, `oracle_4_3` and `oracle_4_0`, for the conftest.py of a folder."""
+"""The pytest fixtures `oracle`, `oracle_4_3` and `oracle_4_0`, for the conftest.py of a folder.
 
-from collections.abc import Iterator
+Folders share the programs: each starts once in a process, when a test needs it.
+"""
 
 import pytest
 
 from tests.oracle.client import Oracle, missing_reason
 
+RUNNING = pytest.StashKey[dict[str | None, Oracle]]()
+"""The programs that run, by release."""
+
 
 @pytest.fixture(scope="session")
-def oracle() -> Iterator[Oracle]:
-    """Yield a program with Kafka's own classes.
+def oracle(pytestconfig: pytest.Config) -> Oracle:
+    """Return a program with Kafka's own classes.
 
     If it is not built, the test is skipped with the remedy. In CI a skip is a failure
     (tests/conftest.py).
     """
-    need_oracle()
-    with Oracle() as running:
-        yield running
+    return running(pytestconfig)
 
 
 @pytest.fixture(scope="session")
-def oracle_4_3() -> Iterator[Oracle]:
-    """Yield a program with the classes of Kafka 4.3 (tests/oracle_4_3/README.md)."""
-    need_oracle("4.3")
-    with Oracle(release="4.3") as running:
-        yield running
+def oracle_4_3(pytestconfig: pytest.Config) -> Oracle:
+    """Return a program with the classes of Kafka 4.3 (tests/oracle_4_3/README.md)."""
+    return running(pytestconfig, "4.3")
 
 
 @pytest.fixture(scope="session")
-def oracle_4_0() -> Iterator[Oracle]:
-    """Yield a program with the coordinator of Kafka 4.0 (tests/oracle_4_0/README.md)."""
-    need_oracle("4.0")
-    with Oracle(release="4.0") as running:
-        yield running
+def oracle_4_0(pytestconfig: pytest.Config) -> Oracle:
+    """Return a program with the coordinator of Kafka 4.0 (tests/oracle_4_0/README.md)."""
+    return running(pytestconfig, "4.0")
+
+
+def running(config: pytest.Config, release: str | None = None) -> Oracle:
+    """Return the program of a release, which runs until pytest ends."""
+    programs = config.stash.setdefault(RUNNING, {})
+    if release not in programs:
+        need_oracle(release)
+        programs[release] = Oracle(release=release)
+        config.add_cleanup(programs[release].close)
+    return programs[release]
 
 
 def need_oracle(release: str | None = None) -> None:
