@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-WORKERS ?= 4
+WORKERS ?= 6
 MUTANTS ?=
 RELEASES ?=
 PYTHONS ?=
@@ -19,6 +19,7 @@ PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/share_partition_differential.py bench/consumer_differential.py bench/cluster_differential.py bench/storage_damage.py bench/simulation_sweep.py bench/watch_differential.py
 FUZZERS := bench/socket_fuzz.py
 SPARK_CLASSES := tests/pipeline/target/spark.jsa
+BYTECODE := build/.bytecode
 NATIVE := setup.py $(wildcard codecs/native/*)
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
 
@@ -37,19 +38,19 @@ test test-full test-quick bench: export PATH := $(CURDIR)/build/go/go/bin:$(PATH
 help: ## Show this list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Variables: PYTHON=python3.13 (Python for .venv), PYTEST_ARGS='-k batches -x' (passed to pytest), WORKERS=2 (parallel test processes, by default 4; each may start a cluster of three brokers)"
+	@echo "Variables: PYTHON=python3.13 (Python for .venv), PYTEST_ARGS='-k batches -x' (passed to pytest), WORKERS=2 (parallel test processes, by default 6; each may start a cluster of three brokers)"
 
 demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in one process (some seconds, without Java)
 	@mkdir -p build
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
-test: .venv/.dev java $(SPARK_CLASSES) containers browser go ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
+test: .venv/.dev $(BYTECODE) java $(SPARK_CLASSES) containers browser go ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
 	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
-test-full: .venv/.dev java $(SPARK_CLASSES) containers browser go ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
+test-full: .venv/.dev $(BYTECODE) java $(SPARK_CLASSES) containers browser go ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
 	$(PYTEST) --hypothesis-profile full --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
-test-quick: .venv/.dev java $(SPARK_CLASSES) browser go ## Run all tests except those with brokers in containers
+test-quick: .venv/.dev $(BYTECODE) java $(SPARK_CLASSES) browser go ## Run all tests except those with brokers in containers
 	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 test-spark-matrix: .venv/bin/python java ## Run the pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'); results in docs/how-to/spark.md
@@ -162,6 +163,13 @@ tests/%/target/.built: tests/%/pom.xml tests/%/build $(JAVA_SOURCES)
 	@rm -rf $(@D)/classes $(@D)/lib
 	@PYTHON=$(PYTHON) $(@:/target/.built=)/build
 	@touch $@
+
+# Python's bytecode of tests and packages, once: otherwise each worker of a first run compiles all.
+
+$(BYTECODE): | .venv/.dev
+	@echo "compiling the tests"
+	@.venv/bin/pytest --collect-only -qq > /dev/null || true
+	@mkdir -p $(@D) && touch $@
 
 # JVMs of Spark in tests map their classes from an archive for the installed pyspark and Java.
 

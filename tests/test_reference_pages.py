@@ -7,6 +7,7 @@ import ast
 import inspect
 import itertools
 import re
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -17,6 +18,7 @@ PACKAGES = ("codecs", "assignors", "consumers", "coordinator", "cluster", "integ
 EVERY_NAME = [(package, name) for package in PACKAGES for name in import_module(f"quorate.{package}").__all__]
 
 
+@cache
 def constants_with_docstrings(folder: Path) -> set[str]:
     """Names of module attributes that are followed by a docstring."""
     found = set()
