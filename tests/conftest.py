@@ -102,7 +102,7 @@ def pytest_make_collect_report(
 
 @pytest.fixture
 def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Run pytest in other projects without plugins that they do not use: these double its CPU time."""
+    """Run pytest in other projects without unused plugins, which double its CPU time."""
     unused = ("hypothesispytest", "anyio", "platformdirs", "pytest_cov")
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in unused))
     return pytester
