@@ -74,7 +74,7 @@ def by_entries(path: Path, **options: Any) -> tuple[Rows, list[Any]]:
 
 @cache
 def entries_of(capture: Path, isolation_level: str, in_c: bool) -> tuple[Rows, list[Any]]:
-    """Return the entries of a capture; the last argument only tells apart what read them."""
+    """Return the entries of a capture; `in_c`: what read them."""
     return by_entries(capture, isolation_level=isolation_level)
 
 
