@@ -17,7 +17,6 @@ from quorate.codecs.columnar.columns import decode_slots
 from quorate.codecs.columnar.frame import Ints
 from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.columnar.slots import binary_array
-from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records
 from quorate.codecs.log.columns import CONTROL_RECORDS, FoundRecords, PartitionColumns
 from quorate.codecs.log.files import PartitionFiles, Segment, find_partitions
@@ -28,6 +27,12 @@ from quorate.pipeline.options import Mode, Options
 from quorate.pipeline.push_down import PushDown, is_later
 from quorate.pipeline.rows import MAX_ROWS, Rows, timestamps
 from quorate.pipeline.schema import INT, TEXT
+
+BLOCK_BYTES = 16 << 20
+"""The jobs keep the last record of each key in a block, so larger blocks leave fewer records.
+
+With 4 MB, `quorate pipeline state` takes 1.3 times, and `report` 1.4 times the CPU (2026-11-27).
+"""
 
 _ROUNDS = 8
 """Attempts to find the last decodable record of each key; after these, all records are decoded. A

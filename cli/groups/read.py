@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from quorate.cli.allocator import keep_freed_memory
 from quorate.cli.reporting import byte_progress, show_damage
 from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
@@ -72,7 +71,6 @@ def _read_groups(
         entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
         replay.take(found, once(entries, copies))
     else:
-        keep_freed_memory()
         replay.load(found, _blocks(files, found, progress, markers=offsets), offsets=offsets)
 
 
@@ -97,16 +95,13 @@ def _blocks(
 
     Only offsets committed in transactions need `markers`.
     """
-    from quorate.codecs.log.block_reader import BLOCK_BYTES
-    from quorate.codecs.log.raw import RAW_BLOCK_BYTES, read_raw
+    from quorate.codecs.log.raw import read_raw
 
     done = 0
-    # Without offsets few records of a block are kept, and the work for each block counts most.
-    block_bytes = RAW_BLOCK_BYTES if markers else BLOCK_BYTES
 
     def blocks(partition: PartitionFiles) -> Iterator["RawBlock"]:
         at = done
-        for block in read_raw(partition, skip_corrupt=True, markers=markers, block_bytes=block_bytes):
+        for block in read_raw(partition, skip_corrupt=True, markers=markers):
             for problem in block.problems:
                 _report(problem, found)
             yield block

@@ -103,12 +103,10 @@ def _gathered(column: Slices, data: Array, count: int) -> pa.Array:
 
 
 def from_parts(
-    kind: pa.DataType, values: Array, content: Array | None, valid: Bools | None, *, is_ascii: bool
+    kind: pa.DataType, count: int, parts: list[pa.Buffer], valid: Bools | None, *, is_ascii: bool
 ) -> pa.Array:
-    """Return an Arrow array of numbers; or of text or bytes, with their offsets as `values`."""
-    text = content is not None
-    count = len(values) - text
-    buffers = [_bitmap(valid), pa.py_buffer(values), *([pa.py_buffer(content)] if text else [])]
+    """Return an Arrow array of numbers; or of text or bytes, with their offsets before them."""
+    buffers = [_bitmap(valid), *parts]
     if not pa.types.is_string(kind) or is_ascii:
         return pa.Array.from_buffers(kind, count, buffers, _nulls(valid))
     return _decoded(pa.Array.from_buffers(pa.binary(), count, buffers, _nulls(valid)))

@@ -53,16 +53,12 @@ def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> tuple[Ar
     )
     if facts is None:
         return None
-    arrays = [
-        from_parts(
-            kind,
-            values,
-            None if content is None else content[:used],
-            valid if has_null else None,
-            is_ascii=bool(ascii_only),
-        )
-        for kind, (_, values, content, valid), (has_null, ascii_only, used) in zip(kinds, columns, facts, strict=True)
-    ]
+    arrays = []
+    for kind, (_, values, content, valid), (has_null, ascii_only, used) in zip(kinds, columns, facts, strict=True):
+        if content is not None:
+            content.resize(used, shrink_to_fit=True)
+        buffers = [values] if content is None else [values, content]
+        arrays.append(from_parts(kind, rows, buffers, valid if has_null else None, is_ascii=bool(ascii_only)))
     return numbers, arrays
 
 
@@ -83,8 +79,12 @@ def _layouts(spec: MessageSpec, versioned: bool) -> tuple[Any, ...]:
     )
 
 
-def _space(code: str, rows: int, size: int) -> tuple[Array, Array | None]:
-    """Return space for values; or for offsets and content, at most all bytes of the messages."""
+def _space(code: str, rows: int, size: int) -> tuple[pa.Buffer, pa.ResizableBuffer | None]:
+    """Return space for values; or for offsets and content, at most all bytes of the messages.
+
+    It is Arrow's, which reuses it: malloc returns NumPy's to the system, and a decoder of 300,000
+    commits takes 1.3 times the CPU for the page faults (2026-11-27).
+    """
     if code in TEXT:
-        return np.empty(rows + 1, np.int32), np.empty(size, np.uint8)
-    return np.empty(rows, "V16" if code == "u" else np.dtype(code)), None
+        return pa.allocate_buffer(4 * (rows + 1)), pa.allocate_buffer(size, resizable=True)
+    return pa.allocate_buffer(rows * (16 if code == "u" else np.dtype(code).itemsize)), None

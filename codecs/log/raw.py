@@ -24,10 +24,7 @@ from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogError, LogProblem
 from quorate.codecs.message import CONSUMER_OFFSETS
 
-__all__ = ["RAW_BLOCK_BYTES", "Markers", "RawBlock", "block_of_batches", "read_raw"]
-
-RAW_BLOCK_BYTES = BLOCK_BYTES // 2
-"""Arrays of this size stay in the processor's cache between steps; smaller ones need more calls."""
+__all__ = ["Markers", "RawBlock", "block_of_batches", "read_raw"]
 
 
 def _no_ints() -> Ints:
@@ -160,7 +157,7 @@ def read_raw(
     skip_corrupt: bool = False,
     use_threads: bool = True,
     max_batch_bytes: int = MAX_BATCH_BYTES,
-    block_bytes: int = RAW_BLOCK_BYTES,
+    block_bytes: int = BLOCK_BYTES,
     markers: bool = True,
 ) -> Iterator[RawBlock]:
     """Read the records of a partition block by block, with the rules of `read_log` for damage.
