@@ -8,7 +8,7 @@ requests is a generator (`quorate.cluster.turns`). It yields between parts of it
 other requests are served meanwhile.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from quorate.cluster.turns import Work
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
-__all__ = ["Context", "Handler", "changes_metadata"]
+__all__ = ["Context", "Handler", "changes_metadata", "endpoints"]
 
 
 M = TypeVar("M", bound=Message)
@@ -48,3 +48,13 @@ def changes_metadata(
         return broker.cluster.controller.changes.run(guarded(broker, request, context))
 
     return run
+
+
+def endpoints(broker: Broker, leaders: Iterable[int], kind: Callable[..., M]) -> tuple[M, ...]:
+    """Return the addresses of those leaders that are alive. `kind`: the API's struct."""
+    found = map(broker.cluster.state.brokers.get, leaders)
+    return tuple(
+        kind(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
+        for one in found
+        if one is not None and one.alive
+    )

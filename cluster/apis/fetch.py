@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import Context
+from quorate.cluster.apis import Context, endpoints
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.fetch_sessions import INITIAL_EPOCH, FetchSession, Key, next_epoch
 from quorate.cluster.log import PartitionLog
@@ -378,19 +378,11 @@ class _FetchRun:
         if self.context.api_version >= 13 and Uuid.ZERO in contents.missing[:-1]:
             # Brokers put unknown topics last, and fail if one follows a topic without id and name.
             return FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
-        moved = self._moved(contents.leaders) if self.context.api_version >= 16 else ()
+        leaders = sorted(contents.leaders) if self.context.api_version >= 16 else ()
         return FetchResponse(
             session_id=0 if session is None else session.id,
             responses=tuple(topics),
-            node_endpoints=moved,
-        )
-
-    def _moved(self, leaders: Iterable[int]) -> tuple[NodeEndpoint, ...]:
-        brokers = [self.broker.cluster.state.brokers.get(leader) for leader in sorted(leaders)]
-        return tuple(
-            NodeEndpoint(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
-            for broker in brokers
-            if broker is not None and broker.alive
+            node_endpoints=endpoints(self.broker, leaders, NodeEndpoint),
         )
 
     def _name_of(self, topic: TopicState | None, key: Key) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quorate.cluster.apis import Context
+from quorate.cluster.apis import Context, endpoints
 from quorate.cluster.batch_checks import SINCE_ZSTD, is_transactional, one_batch
 from quorate.cluster.batch_validation import check_batch
 from quorate.cluster.record_checks import InvalidRecords, TopicPolicy, validated
@@ -56,7 +56,6 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work
 
     With acks 0 there is no response. As in Kafka, an error closes the connection then.
     """
-    moved: dict[int, NodeEndpoint] = {}
     refused = _request_error(broker, request, context)
     topics: dict[str | Uuid, dict[int, PartitionProduceResponse]] = {}
     for data in request.topic_data:
@@ -68,12 +67,13 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work
                 parts[part.index] = _refused(part.index, refused.code, refused.message)
             else:
                 topic = _topic(broker, data, context)
-                parts[part.index] = yield from _part(broker, request, context, topic, part, moved)
+                parts[part.index] = yield from _part(broker, request, context, topic, part)
             yield None
     if request.acks == 0:
         if any(part.error_code for parts in topics.values() for part in parts.values()):
             context.connection.close()
         return None
+    leaders = dict.fromkeys(part.current_leader.leader_id for parts in topics.values() for part in parts.values())
     return ProduceResponse(
         responses=tuple(
             TopicProduceResponse(name="", topic_id=key, partition_responses=tuple(parts.values()))
@@ -82,7 +82,7 @@ def produce(broker: "Broker", request: ProduceRequest, context: Context) -> Work
             for key, parts in topics.items()
             if parts
         ),
-        node_endpoints=tuple(moved.values()),
+        node_endpoints=endpoints(broker, leaders, NodeEndpoint),
     )
 
 
@@ -144,7 +144,6 @@ def _part(
     context: Context,
     topic: TopicState | None,
     part: PartitionProduceData,
-    moved: dict[int, NodeEndpoint],
 ) -> Work[PartitionProduceResponse]:
     if topic is None:
         by_id = context.api_version >= _BY_TOPIC_ID
@@ -163,7 +162,6 @@ def _part(
     except AppendError as refused:
         response = _refused(part.index, refused.code, refused.message if isinstance(refused, Unverified) else None)
         if refused.code is ErrorCode.NOT_LEADER_OR_FOLLOWER and partition is not None and context.api_version >= 10:
-            _add_endpoint(broker, partition.leader, moved)
             leader = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
             response = replace(response, current_leader=leader)
         return response
@@ -303,9 +301,3 @@ def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
             return ErrorCode.NOT_ENOUGH_REPLICAS
         case _:
             return code
-
-
-def _add_endpoint(broker: "Broker", leader: int, moved: dict[int, NodeEndpoint]) -> None:
-    found = broker.cluster.state.brokers.get(leader)
-    if found is not None and found.alive:
-        moved[leader] = NodeEndpoint(node_id=found.id, host=found.host, port=found.port, rack=found.rack)

@@ -6,7 +6,7 @@ v2 renews acquisition locks (KIP-1222). Acknowledgements in ShareFetch are handl
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from quorate.cluster.apis import Context
+from quorate.cluster.apis import Context, endpoints
 from quorate.cluster.apis.groups import lacks_feature
 from quorate.cluster.authorizer import Operation, ResourceType
 from quorate.cluster.share.acknowledge import RENEW, Acknowledgement
@@ -185,16 +185,9 @@ def current_leaders(
 ) -> tuple[dict[SessionPartition, LeaderIdAndEpoch], tuple[NodeEndpoint, ...]]:
     """Return the leaders of partitions that moved to another broker, and their addresses."""
     leaders: dict[SessionPartition, LeaderIdAndEpoch] = {}
-    state = broker.cluster.state
     for (topic_id, index), code in codes.items():
         topic = broker.cluster.topics_by_id.get(topic_id)
         if code in _MOVED and topic is not None and 0 <= index < len(topic.partitions):
             partition = topic.partitions[index]
             leaders[topic_id, index] = LeaderIdAndEpoch(leader_id=partition.leader, leader_epoch=partition.leader_epoch)
-    known = (state.brokers.get(number) for number in sorted({one.leader_id for one in leaders.values()}))
-    endpoints = tuple(
-        NodeEndpoint(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
-        for one in known
-        if one is not None and one.alive
-    )
-    return leaders, endpoints
+    return leaders, endpoints(broker, sorted({one.leader_id for one in leaders.values()}), NodeEndpoint)
