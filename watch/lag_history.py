@@ -97,7 +97,6 @@ class LagHistory:
             is_over = ms > limit
             (self._over.add if is_over else self._over.discard)(group_id)
             yield WatchEvent(
-                id=0,
                 at_ms=now_ms,
                 seen_ms=now_ms,
                 group_id=group_id,

@@ -234,7 +234,6 @@ class StatesThread(ObserverThread):
             self._stuck |= stuck
             self._collector.add_events(
                 WatchEvent(
-                    id=0,
                     at_ms=since[group_id] + self._limits.stuck_ms,
                     seen_ms=now_ms,
                     group_id=group_id,

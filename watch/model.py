@@ -142,16 +142,16 @@ class MovedPartition:
 class WatchEvent:
     """An event of a group.
 
-    `at_ms`: the broker's time of the record. `seen_ms`: when the observer read it. `cause`: the
-    first cause; `more_causes`: others of the same write. `duration_ms`, `moved`,
-    `cross_rack_before`, `cross_rack_after`: of rebalances that ended; the latter two are shares of
-    assigned partitions without a replica in their member's rack. `facts`: what the records say.
-    `topic`, `partition`, `offset`: the record in the log of the coordinator.
+    `at_ms`: the broker's time of the record. `seen_ms`: when the observer read it; 0, as `id`,
+    until it is stored. `cause`: the first cause; `more_causes`: others of the same write.
+    `duration_ms`, `moved`, `cross_rack_before`, `cross_rack_after`: of rebalances that ended; the
+    latter two are shares of assigned partitions without a replica in their member's rack. `facts`:
+    what the records say. `topic`, `partition`, `offset`: the record in the log of the coordinator.
     """
 
-    id: int
+    id: int = 0
     at_ms: int
-    seen_ms: int
+    seen_ms: int = 0
     group_id: str
     kind: EventKind
     sentence: str

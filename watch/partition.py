@@ -369,9 +369,7 @@ class FollowedPartition:
             )
             self._changes.events.append(
                 WatchEvent(
-                    id=0,
                     at_ms=at_ms,
-                    seen_ms=0,
                     group_id=group_id,
                     kind=EventKind.OFFSET_WENT_BACK,
                     sentence=f"{sentence} went back by {counted(count, 'record')}: {why}",

@@ -176,7 +176,6 @@ class GroupTracker:
         ]
         return [
             WatchEvent(
-                id=0,
                 at_ms=one.began_ms + self._limits.stuck_ms,
                 seen_ms=now_ms,
                 group_id=self.group_id,
@@ -201,9 +200,7 @@ class GroupTracker:
         **more: Any,
     ) -> WatchEvent:
         return WatchEvent(
-            id=0,
             at_ms=event.timestamp_ms if at_ms is None else at_ms,
-            seen_ms=0,
             group_id=self.group_id,
             kind=kind,
             sentence=sentence,

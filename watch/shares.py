@@ -56,9 +56,7 @@ class FollowedShares:
         labels = self._topics.labels()
         return [
             WatchEvent(
-                id=0,
                 at_ms=event.timestamp_ms,
-                seen_ms=0,
                 group_id=event.group_id,
                 kind=EventKind.OFFSET_WENT_BACK,
                 sentence=fact.sentence(labels),
