@@ -8,6 +8,7 @@ partition of `__consumer_offsets`. Nothing is joined, committed or written.
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import Member, TopicPartition, Topology
@@ -235,17 +236,7 @@ class _SituationReader:
         found = replay.situation(self.where)
         topology = live_topology(self.admin, {topic for member in found.members.values() for topic in _names(member)})
         lags, notes = self._lags(topology)
-        return GroupSituation(
-            source=self.where,
-            group_id=self.group_id,
-            protocol="consumer",
-            assignor=found.assignor,
-            members=found.members,
-            topology=topology,
-            current=found.current,
-            lags=lags,
-            notes=notes,
-        )
+        return replace(found, topology=topology, lags=lags, notes=notes)
 
     # ---- lags
 
