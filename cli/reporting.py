@@ -53,13 +53,13 @@ def _remedy(problem: LogProblem, *, skipped: bool) -> str:
 
 
 @contextmanager
-def byte_progress(total_bytes: int, wanted: bool) -> Iterator[Callable[[int], None] | None]:
+def byte_progress(total_bytes: int) -> Iterator[Callable[[int], None] | None]:
     """Yield a function that moves a progress bar to a number of bytes out of `total_bytes`.
 
     Yields `None` unless stderr is a terminal and stdout is not, so that the bar does not mix with
     data.
     """
-    if not wanted or not sys.stderr.isatty() or sys.stdout.isatty():
+    if not sys.stderr.isatty() or sys.stdout.isatty():
         yield None
         return
     from rich.console import Console

@@ -135,9 +135,9 @@ class BrokerConfigs:
         """Return a numeric config of a broker."""
         return int(self.get(name, broker))
 
-    def boolean(self, name: str, broker: int | None = None) -> bool:
-        """Return a boolean config of a broker."""
-        return self.get(name, broker).strip().lower() == "true"
+    def boolean(self, name: str) -> bool:
+        """Return a boolean config that all brokers share."""
+        return self.get(name).strip().lower() == "true"
 
     def of_topic(self, name: str, config: Mapping[str, str], broker: int | None = None) -> str:
         """Return a topic's config: its own value, else that of the broker that leads."""

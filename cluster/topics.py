@@ -40,13 +40,13 @@ class PartitionState:
     leader_epoch: int = 0
     log: PartitionLog = field(default_factory=PartitionLog)
 
-    def elect(self, alive: Iterable[int], *, preferred: bool = False) -> bool:
+    def elect(self, alive: Iterable[int]) -> bool:
         """Elect a live in-sync replica as leader: the current one, else the first by preference.
 
         Returns whether the leader changed.
         """
         leader = self.leader
-        self.lead(*_elected(frozenset(alive), self.replicas, self.in_sync, NO_LEADER if preferred else leader))
+        self.lead(*_elected(frozenset(alive), self.replicas, self.in_sync, leader))
         return self.leader != leader
 
     def lead(self, leader: int, in_sync: tuple[int, ...]) -> None:

@@ -132,9 +132,9 @@ def replay_blocks(
     load.flush()
 
 
-def replay_in_steps(state: CoordinatorState, blocks: Iterable[RawBlock], *, strict: bool = False) -> Iterator[None]:
-    """Do the same in steps of some 10 ms, each of which ends with a yield."""
-    load = _Load(state, strict=strict, names=None)
+def replay_in_steps(state: CoordinatorState, blocks: Iterable[RawBlock]) -> Iterator[None]:
+    """Do the same, strictly, in steps of some 10 ms, each of which ends with a yield."""
+    load = _Load(state, strict=True, names=None)
     for block in blocks:
         load.add(block)
         yield

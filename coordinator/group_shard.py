@@ -184,7 +184,7 @@ class GroupCoordinatorShard(CoordinatorShard):
         from quorate.coordinator.bulk import replay_in_steps  # with the extra `arrow`
 
         yield
-        yield from replay_in_steps(self.state, blocks, strict=True)
+        yield from replay_in_steps(self.state, blocks)
 
     def written(self) -> None:
         """Take note that a batch is appended, before its records are replayed."""

@@ -58,7 +58,7 @@ class ConsumerOffsets(DataSource):
         # Spark (4.1 to 4.3) applies the filters of one use of a DataFrame to all later uses of the
         # same load(), so push-down is an option. Spark rejects a reader with `pushFilters` while
         # spark.sql.python.filterPushdown.enabled is off, and does not pass that config here.
-        filters = self.parsed.push_filters and (_PUSHES_FILTERS in sys.modules or _is_main(_PUSHES_FILTERS))
+        filters = self.parsed.push_filters and _is_pushing()
         return (_FilteringReader if filters else _Reader)(self.parsed)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
@@ -67,9 +67,10 @@ class ConsumerOffsets(DataSource):
         return stream_reader(options, partial(reading_of, options, wanted_by(options)))
 
 
-def _is_main(module: str) -> bool:
+def _is_pushing() -> bool:
+    """Return whether Spark's module that pushes filters is loaded, or is the program."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name == module
+    return _PUSHES_FILTERS in sys.modules or (spec is not None and spec.name == _PUSHES_FILTERS)
 
 
 class _Reader(DataSourceReader):

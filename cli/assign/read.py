@@ -25,7 +25,7 @@ def read_capture(path: str, group_id: str, until: str | None, topology: str | No
     replay = SituationReplay(group_id, known)
     files = LogPartitions([path], topics=(CONSUMER_OFFSETS,))
     # Only records of committed offsets are transactional, so isolation does not affect members.
-    with byte_progress(files.size_bytes, wanted=True) as progress:
+    with byte_progress(files.size_bytes) as progress:
         for entry in files.entries(until_ms=until_ms, skip_corrupt=True, progress=progress):
             if isinstance(entry, LogProblem):
                 if is_damage(entry, skip_corrupt=False):

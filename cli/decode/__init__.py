@@ -203,7 +203,7 @@ def decode(
                 since_ms=since_ms,
                 until_ms=until_ms,
                 skip_corrupt=skip_corrupt,
-                progress=stack.enter_context(byte_progress(files.size_bytes, wanted=True)),
+                progress=stack.enter_context(byte_progress(files.size_bytes)),
             )
         damaged = _show(entries, show)
     if damaged:

@@ -40,7 +40,7 @@ def read_files(
     files, shares = both.of_topic(CONSUMER_OFFSETS), both.of_topic(SHARE_GROUP_STATE)
     topic, addressed = (CONSUMER_OFFSETS, files) if files.partitions else (SHARE_GROUP_STATE, shares)
     check_places(moment, {one.partition for one in addressed.partitions}, "what is read", topic)
-    with byte_progress(both.size_bytes, wanted=True) as progress:
+    with byte_progress(both.size_bytes) as progress:
         replay = GroupsReplay(globs, moment, history=history)
         if files.partitions:
             _read_groups(replay, found, files, progress, by_entry=history or _by_entry(moment, shares), offsets=offsets)

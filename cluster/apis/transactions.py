@@ -117,7 +117,7 @@ def _added(
                 transactional_id, producer_id, epoch, where, version=2 if by_broker else 0
             )
     except ApiError as refusal:
-        errors = dict.fromkeys(where, _compatible_error(refusal.code, context.api_version, since=2)) | errors
+        errors = dict.fromkeys(where, _compatible_error(refusal.code, context.api_version)) | errors
     results = []
     for topic in topics:
         parts = []
@@ -174,7 +174,7 @@ def add_offsets_to_txn(broker: "Broker", request: AddOffsetsToTxnRequest, contex
             request.transactional_id, request.producer_id, request.producer_epoch, where, version=0
         )
     except ApiError as refusal:
-        return AddOffsetsToTxnResponse(error_code=_compatible_error(refusal.code, context.api_version, since=2))
+        return AddOffsetsToTxnResponse(error_code=_compatible_error(refusal.code, context.api_version))
     return AddOffsetsToTxnResponse()
 
 
@@ -192,12 +192,12 @@ def end_txn(broker: "Broker", request: EndTxnRequest, context: Context) -> EndTx
             bump_epoch=context.api_version >= 5,
         )
     except ApiError as refusal:
-        return EndTxnResponse(error_code=_compatible_error(refusal.code, context.api_version, since=2))
+        return EndTxnResponse(error_code=_compatible_error(refusal.code, context.api_version))
     if context.api_version < 5:
         return EndTxnResponse()
     return EndTxnResponse(producer_id=producer_id, producer_epoch=epoch)
 
 
-def _compatible_error(code: ErrorCode, version: int, *, since: int) -> ErrorCode:
-    """Return INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before `since` (KIP-588)."""
-    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < since else code
+def _compatible_error(code: ErrorCode, version: int) -> ErrorCode:
+    """Return INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before version 2 (KIP-588)."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < 2 else code
