@@ -262,7 +262,7 @@ def _batch(random: Random, count: int, compression: str) -> bytes:
     return encode_batch(records, compression=compression)
 
 
-def _produced(topic: str, batches: dict[int, bytes], version: int = 9) -> ProduceRequest:
+def _produced(topic: str, batches: dict[int, bytes]) -> ProduceRequest:
     parts = tuple(PartitionProduceData(index=index, records=data) for index, data in batches.items())
     return ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(TopicProduceData(name=topic, partition_data=parts),))
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from statistics import quantiles
 from typing import Any, TypeVar
 
 from rich.console import Console
@@ -145,3 +146,8 @@ class Report:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
+
+
+def p99(values: list[float]) -> float:
+    """Return the 99th percentile."""
+    return quantiles(values, n=100, method="inclusive")[98] if len(values) > 1 else values[0]

@@ -332,27 +332,24 @@ def compare_with_uniform(report: Report, family: str) -> None:
 
     `uniform` ignores the racks. Only these rows have groups in which all subscriptions differ.
     """
+    peer = "server-uniform"
     for cell in rack_aware_cells(report):
-        _compare_with_uniform(report, family, "server-uniform", cell)
-
-
-def _compare_with_uniform(report: Report, family: str, peer: str, cell: Cell) -> None:
-    ours, theirs = Times([], []), Times([], [])
-    for _ in range(report.pick(2, quick=1, smoke=1)):
-        ours += rounds(report, _assign(family, cell), _prepared(family, cell))
-        theirs += rounds(report, _assign(peer, cell), _prepared(peer, cell))
-    goal = "< 1,000 ms" if cell.own_topics else "ratio ≥ 0.33" if cell.homogeneous else ""
-    report.cost(
-        f"{family}: {cell}",
-        ours.least,
-        theirs.least,
-        "uniform",
-        "ms",
-        goal,
-        median=ours.median,
-        with_Group=with_group(family, cell) * 1e3,
-        uniform_with_Group=with_group(peer, cell) * 1e3,
-    )
+        ours, theirs = Times([], []), Times([], [])
+        for _ in range(report.pick(2, quick=1, smoke=1)):
+            ours += rounds(report, _assign(family, cell), _prepared(family, cell))
+            theirs += rounds(report, _assign(peer, cell), _prepared(peer, cell))
+        goal = "< 1,000 ms" if cell.own_topics else "ratio ≥ 0.33" if cell.homogeneous else ""
+        report.cost(
+            f"{family}: {cell}",
+            ours.least,
+            theirs.least,
+            "uniform",
+            "ms",
+            goal,
+            median=ours.median,
+            with_Group=with_group(family, cell) * 1e3,
+            uniform_with_Group=with_group(peer, cell) * 1e3,
+        )
 
 
 def _measure_without_java(report: Report, family: str, cell: Cell, how: str = "", **options: Any) -> None:

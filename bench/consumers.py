@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard
 
 import kafka.admin
 from _members import AIO, AIO_OWN, OURS, OWN, RDKAFKA, RDKAFKA_CLASSIC, Members, clients, count, load
-from _report import Report
+from _report import Report, p99
 from _servers import embedded
 from confluent_kafka import Producer
 
@@ -162,10 +162,6 @@ def _within(arrivals: list[tuple[float, str]], start: float, end: float, until: 
     """Return the times without messages that overlap with an interval."""
     times = [start, *(at for at, _ in arrivals), until]
     return [1000 * (b - a) for a, b in pairwise(sorted(times)) if b > start and a < end]
-
-
-def p99(values: list[float]) -> float:
-    return quantiles(values, n=100, method="inclusive")[98] if len(values) > 1 else values[0]
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 # Last: `codecs` stays the standard library's.
 sys.path += [str(Path(__file__).parent), str(Path(__file__).parents[1])]
 
-from _report import Report
+from _report import Report, p99
 from playwright.sync_api import Browser, Page
 
 from quorate.watch.web import serve
@@ -69,15 +69,9 @@ def served(pipe: Connection, groups: int, members: int, partitions: int) -> None
             pipe.send((watched.rebalance(name), began * 1_000))
 
 
-def percentile(values: list[float], part: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
-
-
 def add(report: Report, case: str, values: list[float], goal: str) -> None:
     """Report the 99th percentile, and the median."""
-    report.cost(
-        case, percentile(values, 0.99), None, "", "ms, p99", goal, median=statistics.median(values), samples=len(values)
-    )
+    report.cost(case, p99(values), None, "", "ms, p99", goal, median=statistics.median(values), samples=len(values))
 
 
 def fresh(browser: Browser) -> Page:
