@@ -208,7 +208,6 @@ class Worst:
     held_ms: float = 0.0
     late_ms: float = 0.0
     kind: str = ""
-    saved: str = ""
 
 
 @dataclass
