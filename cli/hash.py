@@ -70,7 +70,9 @@ def of_topics(ctx: click.Context, /, topics: tuple[str, ...], form: str, as_json
     if (options["bootstrap_servers"] is None) == (options["topology"] is None):
         raise click.UsageError("give either -b for a live cluster or --topology FILE", ctx)
     image = _image(options)
-    names = [name for name in sorted(image.topics) if not topics or _is_named(name, topics)]
+    names = [
+        name for name in sorted(image.topics) if not topics or any(fnmatch.fnmatchcase(name, glob) for glob in topics)
+    ]
     if not names:
         raise UserError(
             f"no topic matches {', '.join(topics)}" if topics else "no topics found",
@@ -108,10 +110,6 @@ def of_groups(ctx: click.Context, /, form: str, check: bool, **options: Any) -> 
                 click.echo(f"\n{printable(row['group'])}: {printable(difference['sentence'])}")
     if check and any(row["verdict"] == "differs" for row in rows):
         ctx.exit(1)
-
-
-def _is_named(name: str, globs: tuple[str, ...]) -> bool:
-    return any(fnmatch.fnmatchcase(name, glob) for glob in globs)
 
 
 def _image(options: Mapping[str, Any]) -> "MetadataImage":

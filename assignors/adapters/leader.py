@@ -56,12 +56,15 @@ def assign(
             f"{len(unknown) - _MAX_NAMED_TOPICS:,}",
         )
     spec = GroupSpec(members, topology)
-    finish = hold_back if cooperative else _unchanged
+
+    def finished(assigned: Assignment) -> Assignment:
+        return hold_back(assigned, spec) if cooperative else assigned
+
     try:
         assigned = (assign_group or assignor.assign_group)(spec)
         problem = _problem(assigned, spec)
         if problem is None:
-            return finish(assigned, spec)
+            return finished(assigned)
         log.error(
             "group %s: the assignment of %s (%s) is not valid: %s. "
             "Members keep their partitions, others are spread evenly; use another assignor and report this one",
@@ -88,11 +91,7 @@ def assign(
             len(members),
             topology,
         )
-    return finish(keep_and_spread(spec), spec)
-
-
-def _unchanged(assigned: Assignment, _group: GroupSpec) -> Assignment:
-    return assigned
+    return finished(keep_and_spread(spec))
 
 
 def keep_and_spread(group: GroupSpec) -> Assignment:

@@ -70,7 +70,7 @@ def nested_order(
     if new is not None:
         ranks = np.where(new, most - 1 - ranks, most + ranks)
     buckets = spreaded.astype(np.int64) & (capacities - 1)[maps]
-    places = _spread_numbers(numbers) & (set_capacities - 1)[of]
+    places = (numbers ^ numbers >> 16) & (set_capacities - 1)[of]
     bits = [_bits(capacities) - 1, (2 * most).bit_length(), _bits(set_capacities) - 1, len(of).bit_length()]
     if len(capacities).bit_length() + sum(bits) > 63:
         return np.lexsort((np.arange(len(of)), places, ranks[of], buckets[of], maps[of]))
@@ -85,10 +85,6 @@ def nested_order(
     order.sort(kind="stable")
     order &= (1 << bits[3]) - 1
     return order
-
-
-def _spread_numbers(numbers: Ints) -> Ints:
-    return numbers ^ (numbers >> 16)
 
 
 def _bits(numbers: Ints) -> int:
