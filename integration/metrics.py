@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import accumulate
 from threading import BoundedSemaphore, Thread, Timer
 from typing import TYPE_CHECKING, Any
 
@@ -97,11 +98,7 @@ def _counted(meter: Meter) -> Iterator[Metric]:
         "quorate_request_seconds", "Duration of requests, including waiting.", labels=["broker", "api"]
     )
     for (broker, api), timing in sorted(meter.timings.items()):
-        total = 0
-        buckets = []
-        for bound, number in zip([*map(str, BUCKETS_S), "+Inf"], timing.buckets, strict=True):
-            total += number
-            buckets.append((bound, total))
+        buckets = list(zip([*map(str, BUCKETS_S), "+Inf"], accumulate(timing.buckets), strict=True))
         seconds.add_metric([str(broker), api], buckets, timing.sum_s)
     yield seconds
     for name, help_, counts in (

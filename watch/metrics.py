@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import accumulate
 from threading import Lock
 from typing import Literal, get_args
 
@@ -180,10 +181,8 @@ class WatchCollector(Collector):
             for cause, number in sorted(counted.causes.items()):
                 causes.add_metric([_label(name), cause], number)
             if any(counted.buckets):
-                total, buckets = 0, []
-                for bound, number in zip([*map(str, map(float, BUCKETS_S)), "+Inf"], counted.buckets, strict=True):
-                    total += number
-                    buckets.append((bound, total))
+                bounds = [*map(str, map(float, BUCKETS_S)), "+Inf"]
+                buckets = list(zip(bounds, accumulate(counted.buckets), strict=True))
                 seconds.add_metric([_label(name)], buckets, counted.seconds)
         yield events
         yield causes
