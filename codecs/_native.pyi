@@ -52,9 +52,6 @@ def batch_records(
     unusual: Buffer,
     /,
 ) -> int: ...
-def slots_distinct(
-    data: Buffer, starts: Buffer, ends: Buffer, nulls: Buffer, codes: Buffer, firsts: Buffer, /
-) -> int: ...
 def decode_columns(
     codec: type[NativeCodec],
     layouts: tuple[tuple[NativeCodec, bytes] | None, ...],

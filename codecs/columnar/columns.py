@@ -274,10 +274,8 @@ def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True
     The check costs a fifth of decoding; without `try_first` it is skipped and keys are expected to
     repeat.
     """
-    native = extension()
-    if native is not None and (array is None or not pa.types.is_dictionary(array.type)):
-        return _numbered(native, keys, try_first=try_first)
-    _expect_large_arrays()
+    if extension() is None:
+        _expect_large_arrays()
     if array is None:
         array = binary_array(keys)
     if pa.types.is_dictionary(array.type):
@@ -287,22 +285,6 @@ def distinct_keys(keys: Slots, array: pa.Array | None, *, try_first: bool = True
             return keys, None
         coded = array.dictionary_encode(null_encoding="encode")
     return Slots.of(coded.dictionary), numbers_of(coded.indices)
-
-
-def _numbered(native: Any, keys: Slots, *, try_first: bool) -> tuple[Slots, Ints | None]:
-    """Return the distinct keys, and the index of each row's key, from the loop in C."""
-
-    def numbered(keys: Slots) -> tuple[Array, Ints]:
-        codes, firsts = np.empty(len(keys), np.int32), np.empty(len(keys), np.int64)
-        null = b"" if keys.null is None else np.ascontiguousarray(keys.null)
-        places = (np.ascontiguousarray(numbers, np.int64) for numbers in (keys.start, keys.end))
-        count = native.slots_distinct(keys.data, *places, null, codes, firsts)
-        return codes, firsts[:count]
-
-    if try_first and len(keys) > SAMPLE and len(numbered(keys[:SAMPLE])[1]) > SAMPLE * 3 // 4:
-        return keys, None
-    codes, firsts = numbered(keys)
-    return gathered(keys[firsts]), codes
 
 
 def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slots, out: _Collector) -> None:

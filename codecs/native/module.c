@@ -188,7 +188,6 @@ static int module_exec(PyObject *module) {
     prepare_crc();
     return add_type(module, &program_spec) && add_type(module, &record_spec) &&
                    PyModule_AddFunctions(module, batch_methods) == 0 && PyModule_AddFunctions(module, column_methods) == 0 &&
-                   PyModule_AddFunctions(module, slots_methods) == 0 &&
                    PyModule_AddIntConstant(module, "API", API) == 0
                ? 0
                : -1;

@@ -91,10 +91,9 @@ PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
 #define API 4 /* as in codecs/extension.py */
 
-/* Loops over blocks of logs: batches.c, columns.c, slots.c. */
+/* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];
 extern PyMethodDef column_methods[];
-extern PyMethodDef slots_methods[];
 void prepare_crc(void);
 
 #endif

@@ -25,9 +25,10 @@ from quorate.codecs import (
     record_schema,
 )
 from quorate.codecs.columnar import values as values_module
-from quorate.codecs.columnar.columns import SAMPLE
+from quorate.codecs.columnar.columns import SAMPLE, distinct_keys
 from quorate.codecs.columnar.rows import facts_of
 from quorate.codecs.columnar.schema import PROBLEMS
+from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.columnar.values import CHUNK, CHUNK_BYTES, SMALLEST_CHUNK
 from quorate.codecs.generate import uvarint
 from quorate.codecs.messages import (
@@ -192,6 +193,15 @@ def test_long_records_are_decoded_in_smaller_chunks_and_keep_their_order() -> No
 def test_rarely_repeated_keys_are_decoded() -> None:
     raw = [commit(i, group=f"group-{i % 7}") for i in range(SAMPLE + 100)]
     assert decoded(raw) == expected(raw, CONSUMER_OFFSETS)
+
+
+def test_only_keys_that_repeat_are_numbered() -> None:
+    keys = Slots.of(pa.array([b"%d" % number for number in range(SAMPLE + 1)]))
+    assert distinct_keys(keys, None) == (keys, None)
+    distinct, code = distinct_keys(Slots.of(pa.array([b"a", b"b", None, b"a", None, b""])), None)
+    assert code is not None
+    assert code.tolist() == [0, 1, 2, 0, 2, 3]
+    assert [distinct.bytes_at(place) for place in range(4)] == [b"a", b"b", None, b""]
 
 
 def test_a_record_with_trailing_bytes_is_decoded_and_reported() -> None:

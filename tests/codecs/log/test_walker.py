@@ -13,7 +13,6 @@ from typing import Any
 
 import google_crc32c
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +21,6 @@ from quorate.codecs import extension
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
 from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.batches.reader import check
-from quorate.codecs.columnar.columns import SAMPLE, distinct_keys
 from quorate.codecs.columnar.flat import decode_flat
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.log import walker
@@ -317,44 +315,3 @@ def test_memory_does_not_grow() -> None:
     finally:
         tracemalloc.stop()
     block.append(0)  # all calls released the block
-
-
-# ---- distinct keys
-
-
-@settings(max_examples=portion(300), deadline=None)
-@given(
-    st.lists(st.none() | st.binary(max_size=3) | st.sampled_from([b"12345678", b"123456789", b"x" * 40]), max_size=70),
-    st.integers(0, 9),
-)
-def test_distinct_keys_are_equal(keys: list[bytes | None], repeated: int) -> None:
-    array = pa.array(keys * 2**repeated, pa.binary())
-
-    def found() -> tuple[list[bytes | None], list[int]]:
-        distinct, code = distinct_keys(Slots.of(array), array, try_first=False)
-        assert code is not None
-        return [distinct.bytes_at(place) for place in range(len(distinct))], code.tolist()
-
-    assert found() == in_python(found)
-
-
-def test_many_distinct_keys_are_found() -> None:
-    """More than the table in C begins with, and with the same hash of the first bytes."""
-    keys = [f"{number % 30_000:>40}".encode() for number in range(50_000)]
-    distinct, code = distinct_keys(Slots.of(pa.array(keys)), None, try_first=False)
-    assert code is not None
-    assert [distinct.bytes_at(place) for place in range(len(distinct))] == keys[:30_000]
-    assert code.tolist() == [number % 30_000 for number in range(50_000)]
-
-
-def test_keys_that_rarely_repeat_are_not_numbered() -> None:
-    keys = Slots.of(pa.array([b"%d" % number for number in range(SAMPLE + 1)]))
-    assert distinct_keys(keys, None) == (keys, None) == in_python(distinct_keys, keys, None)
-
-
-@pytest.mark.parametrize("places", [([-1], [2]), ([3], [2]), ([0], [9]), ([0], [1 << 62]), ([0, 1], [2])])
-def test_slots_outside_of_the_buffer_are_rejected(places: tuple[list[int], list[int]]) -> None:
-    start, end = (np.array(numbers, np.int64) for numbers in places)
-    codes, firsts = np.empty(len(start), np.int32), np.empty(len(start), np.int64)
-    with pytest.raises(ValueError, match="outside"):
-        _native().slots_distinct(b"12345678", start, end, b"", codes, firsts)
