@@ -6,6 +6,11 @@ from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 
 
+def _in_filters(state: str) -> str:
+    """Return a state as filters name it, in lower case. That of streams groups has another name."""
+    return "not_ready" if state == "NotReady" else state.lower()
+
+
 def list_groups(
     shard: CoordinatorShard, request: ListGroupsRequest, context: RequestContext
 ) -> Result[ListGroupsResponse]:
@@ -22,7 +27,7 @@ def list_groups(
                     group_type=group.kind.lower(),
                 )
                 for group in shard.state.all_readable()
-                if (not states or group.state.lower() in states) and (not kinds or group.kind.lower() in kinds)
+                if (not states or _in_filters(group.state) in states) and (not kinds or group.kind.lower() in kinds)
             )
         )
     )

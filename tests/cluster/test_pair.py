@@ -16,6 +16,7 @@ from quorate.codecs.api import (
     ConsumerGroupHeartbeatRequest,
     DescribeShareGroupOffsetsRequest,
     JoinGroupRequest,
+    ListGroupsRequest,
     OffsetFetchRequest,
     ShareGroupHeartbeatRequest,
     StreamsGroupHeartbeatRequest,
@@ -334,6 +335,20 @@ def test_streams_members_have_instance_ids_and_offsets_since_4_4(both: Duel, new
         assert not found
         codes.append(ours.error_code)
     assert codes == [ErrorCode.INVALID_REQUEST, ErrorCode.GROUP_ID_NOT_FOUND]
+
+
+def test_streams_groups_that_are_not_ready_have_another_name_in_filters(newest: Duel) -> None:
+    """bench/cluster_differential.py on 4.4.0, seeds 42002 and 50073"""
+    pair = Pair(*newest.ports, ids=newest.ids)
+    topology = Topology(subtopologies=(Subtopology(subtopology_id="0", source_topics=("missing-source",)),))
+    assert not pair.request(streams_join("not-ready", topology), 1)[2]
+    listed = {}
+    for state in ("NotReady", "notready", "not_ready", "NOT_READY"):
+        ours, _, found = pair.request(ListGroupsRequest(states_filter=(state,)), 5)
+        assert not found
+        listed[state] = "not-ready" in [group.group_id for group in ours.groups]
+    pair.close()
+    assert listed == {"NotReady": False, "notready": False, "not_ready": True, "NOT_READY": True}
 
 
 def test_the_own_value_of_a_topic_is_parsed_also_among_its_synonyms(both: Duel) -> None:
