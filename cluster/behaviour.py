@@ -40,7 +40,9 @@ class BrokerBehaviour:
     failed. `limits_group_configs`: brokers apply configs of groups within the limits of their own,
     and only if these numbers have no spaces around them; ListConfigResources lists only groups with
     applied configs. `counts_beyond_int`: CreateTopics counts the partitions of a request in a long.
-    `names_permissions`: the controller's errors name the missing permission.
+    `names_permissions`: the controller's errors name the missing permission. `cordons_directories`:
+    log directories can be cordoned (KIP-1066). `names_limits`: errors of configs of groups have the
+    limits instead of the names of brokers' configs.
     """
 
     features_all_or_none: bool
@@ -56,6 +58,8 @@ class BrokerBehaviour:
     limits_group_configs: bool
     counts_beyond_int: bool
     names_permissions: bool
+    cordons_directories: bool
+    names_limits: bool
 
     @classmethod
     @lru_cache(maxsize=16)
@@ -76,4 +80,6 @@ class BrokerBehaviour:
             limits_group_configs=version >= _4_3,
             counts_beyond_int=version >= _4_4,
             names_permissions=version >= _4_1,
+            cordons_directories=version >= _4_3,
+            names_limits=version >= _4_4,
         )

@@ -66,7 +66,6 @@ def describe_topic_partitions(
             request.topics, lambda one: DescribeTopicPartitionsResponseTopic(error_code=error, name=one.name)
         )
         return DescribeTopicPartitionsResponse(topics=refused)
-    first = 0
     if request.cursor is not None:
         names = [name for name in names if name >= request.cursor.topic_name]
     denied: list[str] = []
@@ -74,8 +73,6 @@ def describe_topic_partitions(
         allowed = access.topics(Operation.DESCRIBE, names)
         denied = [name for name in names if name not in allowed] if request.topics else []
         names = [name for name in names if name in allowed]
-    if request.cursor is not None:
-        first = request.cursor.partition_index if names and names[0] == request.cursor.topic_name else 0
     remaining = min(max(request.response_partition_limit, 1), 2000)
 
     def operations(name: str) -> int:
@@ -100,6 +97,7 @@ def describe_topic_partitions(
                 )
             )
             continue
+        first = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
         part = topic.partitions[first : first + remaining]
         remaining -= len(part)
         topics.append(
@@ -114,7 +112,6 @@ def describe_topic_partitions(
         if first + len(part) < len(topic.partitions):
             next_cursor = Cursor(topic_name=name, partition_index=first + len(part))
             break
-        first = 0
     topics += [
         DescribeTopicPartitionsResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name)
         for name in denied

@@ -17,6 +17,7 @@ from quorate.codecs.metadata_records import RemoveTopicRecord
 from quorate.coordinator.errors import ApiError
 
 _PARTITIONS_AT_ONCE = 200
+_NO_REPLICAS = "Replication factor must be larger than 0, or -1 to use the default value."
 """New partitions that are prepared in one turn."""
 
 
@@ -97,10 +98,14 @@ class TopicControl:
         """
         up = self._state.alive
         if not 1 <= replicas <= len(up):
-            problem = f"invalid replication factor {replicas}"
+            problem = _NO_REPLICAS
             if replicas > len(up):
-                available = "1 available broker" if len(up) == 1 else f"{len(up)} available brokers"
-                problem = f"replication factor {replicas} exceeds the {available}"
+                cordons = self._broker_configs.behaviour.cordons_directories
+                cordoned = " or some brokers have all their log directories cordoned" if cordons else ""
+                problem = (
+                    f"Unable to replicate the partition {replicas} time(s): The target replication factor of "
+                    f"{replicas} cannot be reached because only {len(up)} broker(s) are registered{cordoned}."
+                )
             raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
         return place(up, partitions, replicas, self._services.random)
 
@@ -138,6 +143,8 @@ class TopicControl:
         if assignment is None:
             count = self._broker_configs.number("num.partitions") if partitions == -1 else partitions
             factor = self._broker_configs.number("default.replication.factor") if replicas == -1 else replicas
+            if factor <= 0:
+                raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, _NO_REPLICAS)
             if count <= 0:
                 raise ApiError(
                     ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value."

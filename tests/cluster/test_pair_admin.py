@@ -16,6 +16,7 @@ from quorate.codecs.api.broker import (
     DescribeClusterRequest,
     DescribeConfigsRequest,
     DescribeDelegationTokenRequest,
+    DescribeTopicPartitionsRequest,
     ExpireDelegationTokenRequest,
     GetTelemetrySubscriptionsRequest,
     IncrementalAlterConfigsRequest,
@@ -33,6 +34,7 @@ from quorate.codecs.api.broker.alter_replica_log_dirs import AlterReplicaLogDir,
 from quorate.codecs.api.broker.create_delegation_token import CreatableRenewers
 from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
+from quorate.codecs.api.broker.describe_topic_partitions import Cursor, TopicRequest
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.broker.broker import VERSION, Broker
@@ -58,6 +60,32 @@ def pair(both: Duel) -> Iterator[Pair]:
     found = Pair(*both.ports, ids=both.ids)
     yield found
     found.close()
+
+
+# ---- topics
+
+
+def test_the_replication_factor_is_checked_before_the_number_of_partitions(pair: Pair) -> None:
+    """bench/cluster_differential.py on 4.4.0, seed 50098"""
+    topic = CreatableTopic(name="none", num_partitions=0, replication_factor=0)
+    ours, _, found = pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+    assert not found
+    assert ours.topics[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+def test_the_cursors_partition_counts_for_its_topic_only(pair: Pair) -> None:
+    """bench/cluster_differential.py on 4.3.1, seed 50204"""
+    topic = CreatableTopic(name="pages", num_partitions=3, replication_factor=1)
+    pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+    assert pair.settle() == []
+    request = DescribeTopicPartitionsRequest(
+        topics=(TopicRequest(name="missing"), TopicRequest(name="pages")),
+        response_partition_limit=2,
+        cursor=Cursor(topic_name="missing", partition_index=5),
+    )
+    ours, _, found = pair.request(request, 0)
+    assert not found
+    assert [partition.partition_index for partition in ours.topics[1].partitions] == [0, 1]
 
 
 # ---- log directories
