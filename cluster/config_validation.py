@@ -27,6 +27,10 @@ class EffectiveConfigs(Protocol):
     def kafka_version(self) -> KafkaVersion:
         """The release that brokers behave as."""
 
+    @property
+    def behaviour(self) -> BrokerBehaviour:
+        """How brokers of this release behave."""
+
     def keys(self, resource_type: int) -> Mapping[str, ConfigKey]:
         """Return the config keys of a resource type in this release."""
 
@@ -261,7 +265,11 @@ def _group_problem(configs: Mapping[str, str], broker_configs: EffectiveConfigs)
     for name, limits in group_limits(broker_configs, configs).items():
         for bound, must, limit in zip(_names_of_limits(name), (_AT_LEAST, _AT_MOST), limits, strict=True):
             if not _holds(int(configs[name]), must, limit):
-                return f"{name} {must} {bound}"
+                if not broker_configs.behaviour.names_limits:
+                    return f"{name} {must} {bound}"
+                if None in limits:
+                    return f"{name} {must} {limit}"
+                return f"{name} must be in the range {limits[0]} to {limits[1]} inclusive."
     if (assignor := configs.get(_TASK_ASSIGNOR)) is not None:
         registered = [one.removeprefix(_STREAMS_PREFIX) for one in elements(value("group.streams.assignors") or "")]
         if assignor not in (names := ["sticky" if one == "StickyTaskAssignor" else one for one in registered]):

@@ -5,6 +5,7 @@ They are stored and described, but not enforced.
 
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
+from math import isfinite
 from typing import TypeAlias
 
 from quorate.codecs.api.error_codes import ErrorCode
@@ -26,36 +27,38 @@ _CLIENT_QUOTAS: Mapping[str, int | None] = {
 _IP_QUOTAS: Mapping[str, int | None] = {"connection_creation_rate": _INT_MAX}
 """Quotas and their maximum; those with a maximum are whole numbers."""
 _EPSILON = 1e-6
-_MAX_QUOTED = 100
-"""How many characters of a client's text an error message repeats, to limit its size."""
 
 
 def check_entity(entity: Mapping[str, str | None]) -> None:
-    """Raise `ApiError` for an invalid entity."""
+    """Raise `ApiError` for an invalid entity, whose types are in Kafka's order."""
     if not entity:
-        raise _invalid("a quota needs an entity")
+        raise _invalid("Invalid empty client quota entity")
     for kind, name in entity.items():
         if kind not in (USER, CLIENT_ID, IP):
-            raise _invalid(f"unknown entity type {kind[:_MAX_QUOTED]!r}; known types: {USER}, {CLIENT_ID} and {IP}")
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
         if name == "":
-            raise _invalid(f"{kind} has an empty name; use null for the default")
+            raise _invalid(f"Empty {kind} not supported")
     if IP in entity:
         if len(entity) > 1:
-            raise _invalid(f"{IP} cannot be combined with {USER} or {CLIENT_ID}")
+            raise _invalid("Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId")
         if (address := entity[IP]) is not None and not _is_address(address):
-            raise _invalid(f"{address[:_MAX_QUOTED]} is not an IP address")
+            raise _invalid(f"{address} is not a valid IP or resolvable host.")
 
 
 def check_quota(kinds: Iterable[str], key: str, value: float) -> None:
     """Raise `ApiError` for a quota or value that entities of these types do not support."""
     known = _IP_QUOTAS if IP in kinds else _CLIENT_QUOTAS
     if key not in known:
-        raise _invalid(f"unknown quota {key[:_MAX_QUOTED]}; known quotas: {', '.join(known)}")
-    if not value > 0:
-        raise _invalid(f"{key} must be greater than 0, not {value}")
+        raise _invalid(f"Invalid configuration key {key}")
+    if not isfinite(value):
+        raise _invalid(f"Quota {key} must be a finite number")
+    if value <= 0:
+        raise _invalid(f"Quota {key} must be greater than 0")
     most = known[key]
-    if most is not None and (value > most or abs(int(value + _EPSILON) - value) > _EPSILON):
-        raise _invalid(f"{key} must be a whole number up to {most}, not {value}")
+    if most is not None and value > most:
+        raise _invalid(f"Proposed value for {key} is too large for {'an INT' if most == _INT_MAX else 'a LONG'}.")
+    if most is not None and abs(int(value + _EPSILON) - value) > _EPSILON:
+        raise _invalid(f"{key} cannot be a fractional value.")
 
 
 def _is_address(text: str) -> bool:

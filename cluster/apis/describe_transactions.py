@@ -52,7 +52,8 @@ def _producers(broker: "Broker", topic: str, index: int) -> PartitionResponse:
     partition = broker.cluster.state.partition(topic, index)
     if partition is None or broker.id not in partition.replicas:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return PartitionResponse(partition_index=index, error_code=code, error_message=code.text)
+        message = None if topic in broker.cluster.topics else code.text
+        return PartitionResponse(partition_index=index, error_code=code, error_message=message)
     return PartitionResponse(
         partition_index=index,
         active_producers=tuple(

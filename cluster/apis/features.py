@@ -3,8 +3,10 @@
 ApiVersions reports the new levels.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.controller.records import feature_records
 from quorate.cluster.turns import Work
@@ -16,12 +18,11 @@ from quorate.coordinator.errors import ApiError
 
 if TYPE_CHECKING:
     from quorate.cluster.broker import Broker
+    from quorate.cluster.shared import SharedCluster
 
 __all__: list[str] = []
 
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
-_NO_DOWNGRADE = frozenset({"kraft.version", "metadata.version"})
-"""Features that Kafka does not downgrade, because metadata could be lost."""
 
 
 @changes_metadata
@@ -35,53 +36,68 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
     strict = cluster.broker_configs.behaviour.features_all_or_none
     levels = dict(cluster.features)
     refused: dict[str, ApiError] = {}
+    java: JavaHashMap[str, FeatureUpdateKey] = JavaHashMap()  # the first error in its order is reported
     for feature_update in request.feature_updates:
+        java.put(feature_update.feature, feature_update)
+    for name in java:
+        feature_update = java[name]
         try:
-            _check(feature_update, supported, cluster.features.get(feature_update.feature, 0), strict)
+            _check(cluster, feature_update, supported, strict)
             levels[feature_update.feature] = feature_update.max_version_level
         except ApiError as refusal:
             refused[feature_update.feature] = refusal
         yield None
     if refused and strict:
         first = next(iter(refused.values()))
-        return UpdateFeaturesResponse(error_code=first.code, error_message=f"no feature was changed: {first.message}")
+        whole = f"The update failed for all features since the following feature had an error: {first.message}"
+        return UpdateFeaturesResponse(error_code=first.code, error_message=whole)
     if not request.validate_only:
         yield from cluster.controller.appending(feature_records(cluster.features, levels))
     return UpdateFeaturesResponse(
         error_message=None,
-        results=tuple(
-            UpdatableFeatureResult(
-                feature=feature_update.feature,
-                error_code=refused[feature_update.feature].code
-                if feature_update.feature in refused
-                else ErrorCode.NONE,
-                error_message=refused[feature_update.feature].message if feature_update.feature in refused else None,
-            )
-            for feature_update in request.feature_updates
-        ),
+        results=tuple(_result(feature_update.feature, refused) for feature_update in request.feature_updates),
     )
 
 
-def _check(update: FeatureUpdateKey, supported: Features, current: int, strict: bool) -> None:
+def _result(feature: str, refused: Mapping[str, ApiError]) -> UpdatableFeatureResult:
+    if (refusal := refused.get(feature)) is not None:
+        return UpdatableFeatureResult(feature=feature, error_code=refusal.code, error_message=refusal.message)
+    return UpdatableFeatureResult(feature=feature, error_message=ErrorCode.NONE.text)
+
+
+def _check(cluster: "SharedCluster", update: FeatureUpdateKey, supported: Features, strict: bool) -> None:
     """Raise `ApiError` if a feature cannot change from its current level to the requested one."""
-    name, level = update.feature, update.max_version_level
+    name, level, current = update.feature, update.max_version_level, cluster.features.get(update.feature, 0)
     lowest, highest, _ = supported.get(name, (0, 0, 0))
+    controller = f"Local controller {cluster.controller_id}"
     if update.upgrade_type not in (_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE):
-        problem = f"unknown upgrade type {update.upgrade_type}; the types are 1 to 3"
+        problem = "The controller does not support the given upgrade type."
     elif level < 0:
-        problem = "a level is at least 0"
-    elif name not in supported and level == 0 and not strict:
-        return  # release 3.9 takes an unknown feature to be at level 0
+        problem = "A feature version cannot be less than 0."
+    elif name not in supported and level == 0:
+        if not strict:
+            return  # release 3.9 takes an unknown feature to be at level 0
+        problem = f"Feature {name} not found."
     elif name not in supported:
-        problem = "this release does not have the feature"
+        problem = f"{controller} does not support this feature."
     elif not lowest <= level <= highest:
-        problem = f"levels {lowest} to {highest} are supported"
-    elif level < current and name in _NO_DOWNGRADE:
-        problem = f"it is at level {current} and cannot be downgraded"
+        problem = f"{controller} only supports versions {lowest}-{highest}"
     elif level < current and update.upgrade_type == _UPGRADE:
-        problem = f"it is at level {current}, and the request does not allow a downgrade"
+        problem = (
+            "Can't downgrade the version of this feature without "
+            "setting the upgrade type to either safe or unsafe downgrade."  # plain: Kafka's
+        )
     elif level > current and update.upgrade_type != _UPGRADE:
-        problem = f"it is at level {current}, and the request is a downgrade"
+        problem = "Can't downgrade to a newer version."
+    elif level < current and name == "metadata.version":
+        why = "Refusing to perform the requested downgrade because it might delete metadata information."
+        if update.upgrade_type == _UNSAFE_DOWNGRADE:
+            why = "Unsafe metadata downgrade is not supported in this version."
+        text = f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
+        raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, text)
+    elif level < current and name == "kraft.version":
+        problem = "Can't downgrade the version of this feature."
     else:
         return
-    raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, f"{name} cannot be set to level {level}: {problem}")
+    text = f"Invalid update version {level} for feature {name}. {problem}"
+    raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, text)

@@ -4,6 +4,7 @@ It is the leader of the id's partition of the internal topic, which the first re
 looks up many keys at once (KIP-699), v6 share coordinators (KIP-932).
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from quorate.cluster.apis import Context
@@ -53,7 +54,9 @@ def _one(broker: "Broker", key_type: int, context: Context, key: str) -> Coordin
     cluster = broker.cluster
     topic = _TOPICS.get(key_type)
     hashed = _share_key(broker, key, context) if topic == SHARE_GROUP_STATE else key
-    if topic is None or hashed is None:
+    if topic is None:  # fails the whole request, and so has a text
+        return replace(_failed(key, ErrorCode.INVALID_REQUEST), error_message=ErrorCode.INVALID_REQUEST.text)
+    if hashed is None:
         return _failed(key, ErrorCode.INVALID_REQUEST)
     try:
         cluster.topic_control.internal_topic(topic)

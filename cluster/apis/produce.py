@@ -110,7 +110,8 @@ def _request_error(broker: "Broker", request: ProduceRequest, context: Context) 
     ):  # brokers read the compression type where they expect no error
         return AppendError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if transactional and len(_producers(broker, request, context)) > 1:
-        return AppendError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        problem = "Transactional records contained more than one producer ID"
+        return AppendError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, problem)
     return None
 
 

@@ -30,6 +30,7 @@ def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: C
     known = len(request.topics) == 1 and [
         (topic.topic_name, part.partition_index) for topic in request.topics for part in topic.partitions[:2]
     ] == [(_METADATA, 0)]
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for topic in request.topics:
         partitions = yield from map_in_turns(
@@ -37,9 +38,7 @@ def describe_quorum(broker: "Broker", request: DescribeQuorumRequest, context: C
             lambda part: (
                 _state(cluster, context)
                 if known
-                else PartitionData(
-                    partition_index=part.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                )
+                else PartitionData(partition_index=part.partition_index, error_code=unknown, error_message=unknown.text)
             ),
         )
         topics.append(TopicData(topic_name=topic.topic_name, partitions=partitions))

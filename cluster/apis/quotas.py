@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from quorate.assignors.java_order import JavaHashMap
 from quorate.cluster.apis import Context, changes_metadata
 from quorate.cluster.controller.records import quota_records
 from quorate.cluster.quotas import CLIENT_ID, IP, USER, Entity, check_entity, check_quota
@@ -16,6 +17,7 @@ from quorate.codecs.api.broker import (
 )
 from quorate.codecs.api.broker.alter_client_quotas import EntityData as AlteredEntity
 from quorate.codecs.api.broker.alter_client_quotas import EntryData as AlteredEntry
+from quorate.codecs.api.broker.alter_client_quotas_request import EntityData as RequestedEntity
 from quorate.codecs.api.broker.alter_client_quotas_request import OpData
 from quorate.codecs.api.broker.describe_client_quotas import ComponentData, EntityData, EntryData, ValueData
 from quorate.codecs.api.error_codes import ErrorCode
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _EXACT, _DEFAULT, _ANY = range(3)
+_MATCH_TYPES = {_EXACT: "EXACT", _DEFAULT: "DEFAULT", _ANY: "SPECIFIED"}
 
 
 def describe_client_quotas(
@@ -40,7 +43,7 @@ def describe_client_quotas(
         return DescribeClientQuotasResponse(error_code=refusal.code, error_message=refusal.message, entries=None)
     candidates = [] if request.strict and not request.components else broker.cluster.state.quotas.items()
     return DescribeClientQuotasResponse(
-        error_message=None,
+        error_message="",
         entries=tuple(
             EntryData(
                 entity=tuple(EntityData(entity_type=kind, entity_name=name) for kind, name in entity),
@@ -57,21 +60,26 @@ def _check_filter(components: tuple[ComponentData, ...]) -> None:
     """Raise `ApiError` for components that are invalid or contradict each other."""
     seen: set[str] = set()
     for component in components:
-        if not component.entity_type or component.entity_type in seen:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "each component needs a different entity type")
+        if not component.entity_type:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
+        if component.entity_type in seen:
+            problem = f"Entity type {component.entity_type} cannot appear more than once in the filter."
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
         if component.entity_type not in (USER, CLIENT_ID, IP):
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION, f"unknown entity type; the types are {USER}, {CLIENT_ID} and {IP}"
-            )
-        if component.match_type not in (_EXACT, _DEFAULT, _ANY):
-            raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"unknown match type {component.match_type}; the types are 0 to 2"
-            )
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}")
+        if component.match_type not in _MATCH_TYPES:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}")
         if (component.match is None) is (component.match_type == _EXACT):
-            raise ApiError(ErrorCode.INVALID_REQUEST, "match type 0 needs a name, and others allow none")
+            wrong = "set match string to null" if component.match is None else "also specified a match string"
+            problem = f"Request specified MATCH_TYPE_{_MATCH_TYPES[component.match_type]}, but {wrong}."
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
         seen.add(component.entity_type)
     if IP in seen and len(seen) > 1:
-        raise ApiError(ErrorCode.INVALID_REQUEST, f"{IP} cannot be combined with {USER} or {CLIENT_ID}")
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component.",
+        )
 
 
 def _matches(entity: Entity, component: ComponentData) -> bool:
@@ -89,11 +97,13 @@ def alter_client_quotas(
     results: dict[Entity, tuple[ErrorCode, str | None]] = {}
     records: list[Message] = []
     for entry in request.entries:
-        named = {one.entity_type: one.entity_name for one in entry.entity}
+        named = _in_order(entry.entity)
         entity = frozenset(named.items())
         try:
-            if entity in results:
-                raise ApiError(ErrorCode.INVALID_REQUEST, "the entity is in the request twice")
+            if entity in results or any(count > 1 for count in Counter(one.key for one in entry.ops).values()):
+                parts = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in named.items())
+                problem = f"Ignoring duplicate entity ClientQuotaEntity(entries={{{parts}}})"
+                raise ApiError(ErrorCode.INVALID_REQUEST, problem)
             known = cluster.state.quotas.get(entity, {})
             records += quota_records(entity, known, _changed(known, named, entry.ops))
             results[entity] = (ErrorCode.NONE, None)
@@ -114,16 +124,25 @@ def alter_client_quotas(
     )
 
 
+def _in_order(entity: tuple[RequestedEntity, ...]) -> dict[str, str | None]:
+    """Return an entity in the order of the HashMap that Kafka checks and prints."""
+    java: JavaHashMap[str, str | None] = JavaHashMap(len(entity))
+    for one in entity:
+        java.put(one.entity_type, one.entity_name)
+    return dict(java.items())
+
+
 def _changed(known: Mapping[str, float], entity: Mapping[str, str | None], ops: tuple[OpData, ...]) -> dict[str, float]:
     """Return an entity's quotas after a change. Raises `ApiError`."""
-    if any(count > 1 for count in Counter(one.key for one in ops).values()):
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a quota is in the request twice")
     check_entity(entity)
     result = dict(known)
+    changes: JavaHashMap[str, float | None] = JavaHashMap(len(ops))  # they are checked in its order
     for one in ops:
-        if one.remove:
-            result.pop(one.key, None)
+        changes.put(one.key, None if one.remove else one.value)
+    for key, value in changes.items():
+        if value is None:
+            result.pop(key, None)
         else:
-            check_quota(entity, one.key, one.value)
-            result[one.key] = one.value
+            check_quota(entity, key, value)
+            result[key] = value
     return result

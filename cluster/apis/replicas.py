@@ -50,7 +50,7 @@ def alter_partition_reassignments(
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
         yield None
     return AlterPartitionReassignmentsResponse(
-        error_message=None,
+        error_message=None if request.topics else "",
         allow_replication_factor_change=may_resize or not request.topics,
         responses=tuple(topics),
     )
@@ -63,11 +63,16 @@ def _reassigned(
     error, message = ErrorCode.NONE, None
     try:
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            missing = f"partition {topic}:{requested.partition_index}"
+            if topic not in broker.cluster.topics:
+                missing = f"a topic named {topic}"
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find {missing}.")
         if requested.replicas is not None:
             broker.cluster.topic_control.check_assignment(requested.replicas)
-            if not may_resize and len(requested.replicas) != len(partition.replicas):
-                raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, "the number of replicas may not change")
+            before, after = len(partition.replicas), len(requested.replicas)
+            if not may_resize and after != before:
+                problem = f"The replication factor is changed from {before} to {after}"
+                raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, problem)
         broker.cluster.partition_control.reassign(partition, requested.replicas)
     except ApiError as refusal:
         error, message = refusal.code, refusal.message
@@ -131,10 +136,12 @@ def _electing(
             error, message = ErrorCode.NONE, None
             try:
                 if partition is None:
-                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    missing = f"partition as {topic}-{index}" if topic in cluster.topics else f"topic as {topic}"
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {missing}")
                 record = None if request.election_type == 1 else cluster.partition_control.preferred_leader(partition)
                 if record is None or id(partition) in elected:
                     error = ErrorCode.ELECTION_NOT_NEEDED
+                    message = error.text
                 else:
                     batch.add(record)
                     elected[id(partition)] = partition

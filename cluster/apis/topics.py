@@ -112,6 +112,7 @@ def _is_made(cluster: "SharedCluster", topic: CreatableTopic) -> bool:
 
 def _new_topic(cluster: "SharedCluster", requested: CreatableTopic) -> Work[TopicState]:
     config = {one.name: one.value for one in requested.configs}
+    config |= {one.name: None for one in requested.configs if one.value is None}  # rejected, also if it is repeated
     check_topic_configs(cluster.broker_configs, config)
     assignment = None
     if requested.assignments:
@@ -121,6 +122,8 @@ def _new_topic(cluster: "SharedCluster", requested: CreatableTopic) -> Work[Topi
                 ErrorCode.INVALID_REQUEST,
                 f"A manual partition assignment was specified, but {given} was not set to -1.",
             )
+        for one in requested.assignments:
+            cluster.topic_control.check_assignment(one.broker_ids)
         by_index = {one.partition_index: one.broker_ids for one in requested.assignments}
         if sorted(by_index) != list(range(len(requested.assignments))):
             raise ApiError(

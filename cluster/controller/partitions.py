@@ -65,7 +65,8 @@ class PartitionControl:
             if len(assignment) != count - current:
                 raise ApiError(
                     ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                    f"{count - current} new partitions, but {len(assignment)} manual assignments",
+                    f"Attempted to add {count - current} additional partition(s), but only {len(assignment)} "
+                    "assignment(s) were specified.",
                 )
             chosen = self._topics.check_new_partitions(assignment, len(topic.partitions[0].replicas))
         self._topics.check_partition_limit(count - current)
@@ -140,7 +141,8 @@ class PartitionControl:
         """
         up = self._state.alive
         if partition.replicas[0] not in up:
-            raise ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
+            code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+            raise ApiError(code, code.text)
         election = Elections(up)[partition.replicas, partition.in_sync, NO_LEADER]
         if election[0] == partition.leader:
             return None
