@@ -14,6 +14,7 @@ from quorate.codecs.configs import (
     as_text,
     broker_config_key,
     config_keys,
+    similar_broker_config,
 )
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import RELEASES, KafkaVersion
@@ -70,7 +71,7 @@ class BrokerConfigs:
         """Create from the owner's configs.
 
         Raises `ConfigError` for configs that a broker of that release rejects at startup, with
-        Kafka's message.
+        Kafka's message, and for names that are probably misspelt, which a broker ignores.
         """
         plug_ins: Mapping[str, Assignor] = {}
         if ASSIGNORS in properties:  # may have assignors as elements
@@ -81,6 +82,8 @@ class BrokerConfigs:
         check_release(version)
         for name, value in given.items():
             key = _OWN.get(name) or broker_config_key(version, name)
+            if key.custom and name not in THROTTLES and (meant := similar_broker_config(name)):
+                raise ConfigError(f"Kafka has no config {name}; did you mean {meant}?")
             if name not in THROTTLES and (problem := key.problem(value)):
                 raise ConfigError(problem)
         coordinator = CoordinatorConfig.from_properties(

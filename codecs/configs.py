@@ -232,6 +232,24 @@ def broker_config_key(version: KafkaVersion, name: str) -> ConfigKey:
     return ConfigKey(name=name, type=kind, update_mode=update_mode, internal=True, custom=True)
 
 
+def similar_broker_config(name: str) -> str | None:
+    """Return the broker config that an unknown name is probably a misspelling of.
+
+    Kafka ignores unknown configs, as they may be of plug-ins. So those that are not similar to
+    Kafka's have `None`, and so have Kafka's own, of any release.
+    """
+    own = name
+    if name.startswith(_LISTENER_PREFIX):
+        own = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
+    known = {row[1] for row in _rows() if row[0] == _NAMES[ConfigResourceType.BROKER]}
+    if own in known:
+        return None
+    from difflib import get_close_matches  # not loaded by each start of a cluster
+
+    near = get_close_matches(own, known, 1, cutoff=0.9)
+    return name.removesuffix(own) + near[0] if near else None
+
+
 @cache
 def _rows() -> tuple[list[str], ...]:
     text = (get_data("quorate.codecs", "configs.tsv") or b"").decode()

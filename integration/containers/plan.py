@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import TEST_PROPERTIES, racks_of_brokers
+from quorate.codecs.configs import similar_broker_config
 from quorate.integration.plan import ClusterPlan
 
 CLIENT_PORT = 9092
@@ -61,8 +63,12 @@ class ContainersPlan(ClusterPlan):
     ) -> Self:
         """Return the plan of a new cluster.
 
-        Brokers are 1, 2, …, round-robin in `racks`. Separate controllers are 101, 102, ….
+        Brokers are 1, 2, …, round-robin in `racks`. Separate controllers are 101, 102, …. Raises
+        `ClusterError` for names of configs that are probably misspelt, which Kafka ignores.
         """
+        for name in properties:
+            if meant := similar_broker_config(name):
+                raise ClusterError(f"properties: Kafka has no config {name}; did you mean {meant}?")
         by_number = racks_of_brokers(brokers, racks)
         return cls(
             cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),

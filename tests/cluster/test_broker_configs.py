@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from quorate.cluster import EmbeddedCluster
+from quorate.cluster.broker_configs import BrokerConfigs
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -23,7 +24,7 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic, CreatableTop
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.configs import ConfigResourceType, config_keys
+from quorate.codecs.configs import ConfigResourceType, config_keys, similar_broker_config
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
 from tests.broker.broker import VERSION, Broker
@@ -414,3 +415,24 @@ def test_values_are_accepted_and_rejected_as_by_brokers(
 def test_a_time_that_is_not_a_number_is_rejected_at_the_start(name: str) -> None:
     with pytest.raises(ConfigError, match=f"Invalid value long for configuration {name}: Not a number of type"):
         EmbeddedCluster(properties={name: "long"})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("num.partitons", "num.partitions"),
+        ("group.initial.rebalance.delay", "group.initial.rebalance.delay.ms"),
+        ("listener.name.client.ssl.keystore.locaton", "listener.name.client.ssl.keystore.location"),
+    ],
+)
+def test_a_misspelt_name_is_rejected_at_the_start(name: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"Kafka has no config {name}; did you mean {meant}\\?"):
+        EmbeddedCluster(properties={name: "1"})
+
+
+@pytest.mark.parametrize(
+    "name", ["com.example.audit.url", "inter.broker.protocol.version", "share.version.of.my.plugin"]
+)
+def test_a_name_that_is_like_none_of_kafka_is_kept_for_plug_ins(name: str) -> None:
+    assert BrokerConfigs.of({name: "1"}).properties[name] == "1"
+    assert similar_broker_config(name) is None

@@ -23,14 +23,14 @@ from quorate.integration.survey import Survey
 from tests.cli.test_process import imported_by
 
 
-def plan(**changed):
+def plan(properties=None, **changed):
     made = ContainersPlan.make(
         brokers=3,
         racks=["a", "b", None],
         version="4.3.1",
         image=None,
         controllers=0,
-        properties={"num.partitions": 6},
+        properties=properties or {"num.partitions": 6},
         secure=False,
         heap_mb=384,
         disk_mb={},
@@ -340,3 +340,8 @@ def test_the_list_has_complete_and_incomplete_labs():
 def test_a_plan_is_the_same_after_conversion_to_json():
     made = plan(controllers=(101, 102), image="my/kafka:{version}", secure=True)
     assert ContainersPlan.from_json(json.loads(json.dumps(made.to_json()))) == made
+
+
+def test_a_misspelt_config_is_rejected_before_containers_start():
+    with pytest.raises(ClusterError, match=r"Kafka has no config num\.partitons; did you mean num\.partitions\?"):
+        plan(properties={"num.partitons": 6})
