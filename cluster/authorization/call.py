@@ -75,7 +75,6 @@ class Call:
         self,
         operation: Operation,
         *,
-        code: ErrorCode = ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         field: str = "topics",
         response: str = "topics",
         name_of: Callable[[Any], str | None] = lambda topic: topic.name,
@@ -93,7 +92,7 @@ class Call:
         if not refused:
             return self.handle()
         if failed is None:
-            whole = yield from self.failed(code, **{field: refused})
+            whole = yield from self.failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, **{field: refused})
             entries = getattr(whole, response)
             if only_with is not None:
                 entries, _ = yield from split(entries, lambda one: getattr(one, only_with))

@@ -75,14 +75,14 @@ def init_producer_id(call: Call) -> HandlerResult:
     """
     access, transactional_id = call.access, call.request.transactional_id
     if transactional_id is not None:
-        return _of_transactional_id(Operation.WRITE, call, transactional_id)
+        return _of_transactional_id(call, transactional_id)
     if access.may_with_cluster(Operation.IDEMPOTENT_WRITE) or access.may_with_any(Operation.WRITE, ResourceType.TOPIC):
         return call.handle()
     return call.failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-def _of_transactional_id(operation: Operation, call: Call, transactional_id: str) -> HandlerResult:
-    if call.access.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id):
+def _of_transactional_id(call: Call, transactional_id: str) -> HandlerResult:
+    if call.access.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
         return call.handle()
     return call.failed(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
@@ -94,7 +94,7 @@ def add_partitions_to_txn(call: Call) -> HandlerResult:
     """
     if call.context.api_version >= 4:
         return cluster_permission(Operation.CLUSTER_ACTION)(call)
-    return _of_transactional_id(Operation.WRITE, call, call.request.v3_and_below_transactional_id)
+    return _of_transactional_id(call, call.request.v3_and_below_transactional_id)
 
 
 def add_offsets_to_txn(call: Call) -> HandlerResult:
@@ -104,12 +104,12 @@ def add_offsets_to_txn(call: Call) -> HandlerResult:
         Operation.READ, ResourceType.GROUP, request.group_id
     ):
         return call.failed(ErrorCode.GROUP_AUTHORIZATION_FAILED)
-    return _of_transactional_id(Operation.WRITE, call, request.transactional_id)
+    return _of_transactional_id(call, request.transactional_id)
 
 
 def end_txn(call: Call) -> HandlerResult:
     """Require WRITE on the transactional id."""
-    return _of_transactional_id(Operation.WRITE, call, call.request.transactional_id)
+    return _of_transactional_id(call, call.request.transactional_id)
 
 
 def describe_transactions(call: Call) -> Work[Any]:
