@@ -43,8 +43,7 @@ from quorate.cluster.apis import (
     telemetry,
     topics,
     transactions,
-    unregister_broker,
-    unregister_controller,
+    unregister,
 )
 from quorate.cluster.authorization import cluster as cluster_rules
 from quorate.cluster.authorization import groups as group_rules
@@ -325,7 +324,7 @@ _APIS = (
         lacks="controllers (endpoint type 2)",
     ),
     HandledApi(DescribeProducersRequest, describe_transactions.describe_producers, topic_rules.describe_producers),
-    HandledApi(UnregisterBrokerRequest, unregister_broker.unregister_broker, controller_permission(Operation.ALTER)),
+    HandledApi(UnregisterBrokerRequest, unregister.unregister_broker, controller_permission(Operation.ALTER)),
     HandledApi(
         DescribeTransactionsRequest, describe_transactions.describe_transactions, cluster_rules.describe_transactions
     ),
@@ -372,7 +371,7 @@ _APIS = (
     ),
     HandledApi(
         UnregisterControllerRequest,
-        unregister_controller.unregister_controller,
+        unregister.unregister_controller,
         controller_permission(Operation.ALTER),
         lacks="registrations of controllers",
     ),

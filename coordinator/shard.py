@@ -22,8 +22,7 @@ from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.errors import ApiError, ErrorCode
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.results import Pending, RequestContext, Result, Task
-from quorate.coordinator.share_state.no_persister import NoPersister
-from quorate.coordinator.share_state.persister import Persister
+from quorate.coordinator.share_state.persister import NoPersister, Persister
 from quorate.coordinator.state import ConsumerGroup, ConsumerMember, CoordinatorGroup, CoordinatorState
 from quorate.coordinator.state.modern import ModernGroup
 from quorate.coordinator.timers import Timers

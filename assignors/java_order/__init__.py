@@ -11,7 +11,7 @@ Verified for JDK 17 to 25. Where JDKs differ (copied HashSets, since 19), functi
 
 from typing import TYPE_CHECKING
 
-from quorate.assignors.java_order.copied_set import copied_set
+from quorate.assignors.java_order.few import copied_set
 from quorate.assignors.java_order.hash_map import (
     JavaHashMap,
     JavaHashSet,

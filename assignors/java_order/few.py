@@ -11,13 +11,15 @@ from functools import lru_cache
 from operator import eq
 from typing import Any, TypeVar
 
-from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashSet, hash_map_capacity
+from quorate.assignors.java_order.hash_map import TREE_FROM, JavaHashSet, copied_set_capacity, hash_map_capacity
 from quorate.assignors.java_order.hashes import java_hash, string_hash
 from quorate.assignors.java_order.timeline_map import TimelineMap, timeline_number
 
 K = TypeVar("K")
 
 _DEFAULT = 16
+_FEW = 50
+"""Of fewer keys, lists are faster than arrays."""
 _UNSPREAD = (1 << 16) - 1
 """Java mixes in the upper 16 bits of a hash, which numbers up to this one do not have."""
 
@@ -38,6 +40,22 @@ def few_strings_in_order(texts: Sequence[str], capacity: int = _DEFAULT) -> Sequ
     if len(texts) < 2:
         return texts
     return _in_order(texts, list(map(_spread_of, texts)), capacity)
+
+
+def copied_set(texts: Sequence[str], jdk: int = 17) -> list[str]:
+    """Return texts in the iteration order of `new HashSet(collection)` on that JDK.
+
+    The same as `JavaHashSet.of`, but faster for many texts.
+    """
+    keys = list(dict.fromkeys(texts))
+    capacity = copied_set_capacity(len(texts), jdk)
+    if len(keys) < _FEW:
+        return list(few_strings_in_order(keys, capacity))
+    from quorate.assignors.java_order.bulk_hashes import string_hashes  # NumPy takes 0.1 s to load
+    from quorate.assignors.java_order.orders import hash_map_order
+
+    order = hash_map_order(string_hashes(keys), capacity, keys=keys)
+    return list(map(keys.__getitem__, order.tolist()))
 
 
 def map_of_timeline(members: TimelineMap[str, Any], last: str) -> Sequence[str]:

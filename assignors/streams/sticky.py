@@ -26,7 +26,6 @@ from quorate.assignors.streams.model import (
     Tasks,
 )
 from quorate.assignors.streams.priority_queue import JavaPriorityQueue
-from quorate.assignors.streams.quota import Quota
 
 Task = int
 """A task as a number: its partition times the number of subtopologies, plus that of its own.
@@ -87,8 +86,8 @@ class _Group:
         self.subtopologies = sorted(subtopologies, key=lambda one: string_key(one.subtopology_id))
         active = sum(one.max_num_input_partitions for one in self.subtopologies)
         stateful = sum(one.max_num_input_partitions for one in self.subtopologies if one.is_stateful)
-        self.active_quota = Quota(active, len(members))
-        self.total_quota = Quota(active + stateful * self.standbys, len(members))
+        self.active_quota = _Quota(active, len(members))
+        self.total_quota = _Quota(active + stateful * self.standbys, len(members))
         self._names = [one.subtopology_id for one in self.subtopologies]
         # Otherwise no two of them are in one bucket of any map, and the order is that of hashes.
         self.crowded = len(set((spread(string_hashes(self._names)) & np.uint32(15)).tolist())) < len(self._names)
@@ -297,3 +296,35 @@ class _Group:
         for task in tasks if self.crowded else sorted(tasks, key=lambda task: task % base):
             found.setdefault(task % base, []).append(task // base)
         return {self._names[number]: frozenset(partitions) for number, partitions in found.items()}
+
+
+class _Quota:
+    """The number of tasks up to which a member keeps or gets back its own.
+
+    `per_member`: tasks left, divided by the members left, rounded up.
+
+    A member that reaches it leaves, together with its tasks.
+    """
+
+    __slots__ = ("_members", "_tasks", "per_member")
+
+    def __init__(self, tasks: int, members: int) -> None:
+        self._tasks = tasks
+        self._members = members
+        self.per_member = self._divided()
+
+    def count(self, tasks: int) -> None:
+        """Take note that a member has a task more, now `tasks`."""
+        if tasks == self.per_member:
+            self._tasks -= tasks
+            self._members -= 1
+            self.per_member = self._divided()
+
+    def _divided(self) -> int:
+        """Divide as Java does: the quotient is rounded towards zero, before a rest is added."""
+        if not self._members:
+            return 0
+        quotient = abs(self._tasks) // abs(self._members)
+        if (self._tasks < 0) != (self._members < 0):
+            quotient = -quotient
+        return quotient + (self._tasks - quotient * self._members > 0)

@@ -25,7 +25,7 @@ from quorate.coordinator.share.partitions import NamedPartitions
 from quorate.coordinator.share.records import group_tombstones as share_group_tombstones
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, CoordinatorGroup, ShareGroup, StreamsGroup
 from quorate.coordinator.streams.records import group_tombstones as streams_group_tombstones
-from quorate.coordinator.streams.timers import cancel_initial_delay
+from quorate.coordinator.streams.target import INITIAL_DELAY_TIMER
 
 
 def delete_groups(
@@ -129,7 +129,7 @@ def nothing_deleted(
 def deleted_group(shard: CoordinatorShard, group: CoordinatorGroup) -> list[CoordinatorRecord]:
     """Return the tombstones of a group without members, and cancel its timer."""
     if isinstance(group, StreamsGroup):
-        cancel_initial_delay(shard, group.group_id)
+        shard.timers.cancel(INITIAL_DELAY_TIMER % group.group_id)
     return group_tombstones(group)
 
 

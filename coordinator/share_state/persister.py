@@ -1,9 +1,13 @@
 """`Persister`: how partition leaders and group coordinators reach share coordinators (KIP-932)."""
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
 
+from quorate.codecs.api import ReadShareGroupStateRequest, ReadShareGroupStateSummaryRequest
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
+from quorate.coordinator.share_state.requests import OPERATIONS
 
 
 class Persister(Protocol):
@@ -22,3 +26,31 @@ class Persister(Protocol):
         A `start_offset` of -1: the first reader decides (initialize), it stays (write), there is no
         state (read).
         """
+
+
+_NO_STATE: Final[Mapping[type[Any], Mapping[str, int]]] = MappingProxyType(
+    {
+        ReadShareGroupStateRequest: {"start_offset": -1},
+        ReadShareGroupStateSummaryRequest: {"start_offset": -1, "delivery_complete_count": -1},
+    }
+)
+
+
+class NoPersister:
+    """A `Persister` whose requests succeed at once, and change nothing (`NoOpStatePersister`)."""
+
+    def persist(self, request: Any) -> Pending[Any]:
+        """Return success, and no state."""
+        operation, values = OPERATIONS[type(request)], _NO_STATE.get(type(request), {})
+        results = tuple(
+            operation.topic_result(
+                topic_id=topic.topic_id,
+                partitions=tuple(
+                    operation.partition_result(partition=one.partition, **values) for one in topic.partitions
+                ),
+            )
+            for topic in request.topics
+        )
+        pending: Pending[Any] = Pending()
+        pending.complete(request.api.response.cls(results=results))
+        return pending

@@ -15,7 +15,7 @@ from quorate.codecs.api.streams_group_describe import Topology as DescribedTopol
 from quorate.codecs.api.streams_group_heartbeat import KeyValue, TopicInfo
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.messages.streams_group import InternalTopic, StreamsGroupTopologyValue
-from quorate.coordinator.streams.topology_errors import TopicConfigurationError
+from quorate.coordinator.streams.statuses import TopicConfigurationError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from quorate.assignors.streams import Tasks
 from quorate.codecs.api.streams_group_heartbeat import Endpoint, EndpointToPartitions, TopicPartition
 from quorate.coordinator.image import MetadataImage
 from quorate.coordinator.streams.configured_topology import ConfiguredTopology
-from quorate.coordinator.streams.topology_errors import InternalTopologyError
+from quorate.coordinator.streams.statuses import InternalTopologyError
 
 
 def endpoint_to_partitions(

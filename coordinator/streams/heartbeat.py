@@ -36,13 +36,13 @@ from quorate.coordinator.streams.members import METADATA, changes_assignment, fi
 from quorate.coordinator.streams.reconcile import reconcile
 from quorate.coordinator.streams.statuses import StreamsStatus
 from quorate.coordinator.streams.target import (
+    INITIAL_DELAY_TIMER,
     StreamsTarget,
     StreamsTargetRequest,
     assignment_configs,
     next_target,
     tasks_of_target,
 )
-from quorate.coordinator.streams.timers import INITIAL_DELAY_TIMER
 from quorate.coordinator.streams.topology import (
     ConfiguredTopology,
     InternalTopologyError,

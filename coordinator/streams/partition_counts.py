@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from quorate.assignors.java_order import JavaHashMap, JavaHashSet, in_java_order
 from quorate.codecs.messages.streams_group import Subtopology
 from quorate.coordinator.image import MetadataImage
-from quorate.coordinator.streams.topology_errors import (
+from quorate.coordinator.streams.statuses import (
     InternalTopologyError,
     InvalidTopologyError,
     TopicConfigurationError,

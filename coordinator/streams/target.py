@@ -15,8 +15,13 @@ from quorate.coordinator.state.streams import MemberTaskOffsets, Refined, Stream
 from quorate.coordinator.state.streams_tasks import StoredTasks, TargetTasks
 from quorate.coordinator.streams import records as write
 from quorate.coordinator.streams.reconcile import hash_order
-from quorate.coordinator.streams.timers import INITIAL_DELAY_TIMER
 from quorate.coordinator.streams.topology import ConfiguredTopology, describe
+
+INITIAL_DELAY_TIMER = "initial-rebalance-timeout-%s"
+"""Key of a group's timer for its first target assignment.
+
+The timers of its members have the keys of consumer groups.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

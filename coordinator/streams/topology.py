@@ -30,10 +30,10 @@ from quorate.coordinator.streams.partition_counts import (
     copartition_groups,
     decide_partition_counts,
 )
-from quorate.coordinator.streams.statuses import StreamsStatus
-from quorate.coordinator.streams.topology_errors import (
+from quorate.coordinator.streams.statuses import (
     InternalTopologyError,
     InvalidTopologyError,
+    StreamsStatus,
     TopicConfigurationError,
 )
 
