@@ -114,9 +114,11 @@ class AclFilter:
     permission: Permission
 
     @property
-    def is_unknown(self) -> bool:
-        """Whether a field has a code that Kafka does not know."""
-        return 0 in (self.resource_type, self.pattern_type, self.operation, self.permission)
+    def unknown_part(self) -> str | None:
+        """Kafka's name for the first part that has a code which Kafka does not know."""
+        if 0 in (self.resource_type, self.pattern_type):
+            return "patternFilter"
+        return "entryFilter" if 0 in (self.operation, self.permission) else None
 
     def matches(self, acl: Acl) -> bool:
         """Return whether an ACL matches.

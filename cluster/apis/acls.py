@@ -186,10 +186,9 @@ def delete_acls(broker: "Broker", request: DeleteAclsRequest, context: Context) 
     for one in request.filters:
         yield None
         wanted = _filter(one)
-        if wanted.is_unknown:
-            results.append(
-                DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message="Unknown filter.")
-            )
+        if part := wanted.unknown_part:
+            message = f"Unknown {part}."
+            results.append(DeleteAclsFilterResult(error_code=ErrorCode.INVALID_REQUEST, error_message=message))
             continue
         found = cluster.state.acls.matching(wanted)
         deleted |= dict.fromkeys(acl_id for acl_id, _ in found)
