@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_KRAFT = "kraft.version"
 _UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 @changes_metadata
 def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: Context) -> Work[UpdateFeaturesResponse]:
     """Change the levels, or none if one is rejected. Release 3.9 still changes the others.
+
+    kraft.version changes also if another feature is rejected that follows it in Kafka's order.
 
     As in Kafka, version 0 cannot downgrade a feature, even where it allows that.
     """
@@ -46,13 +49,16 @@ def update_features(broker: "Broker", request: UpdateFeaturesRequest, context: C
             levels[feature_update.feature] = feature_update.max_version_level
         except ApiError as refusal:
             refused[feature_update.feature] = refusal
+            if strict:  # the quorum has changed kraft.version already, and keeps it
+                levels = cluster.features | {name: level for name, level in levels.items() if name == _KRAFT}
+                break
         yield None
-    if refused and strict:
-        first = next(iter(refused.values()))
-        whole = f"The update failed for all features since the following feature had an error: {first.message}"
-        return UpdateFeaturesResponse(error_code=first.code, error_message=whole)
     if not request.validate_only:
         yield from cluster.controller.appending(feature_records(cluster.features, levels))
+    if refused and strict:
+        (one,) = refused.values()
+        whole = f"The update failed for all features since the following feature had an error: {one.message}"
+        return UpdateFeaturesResponse(error_code=one.code, error_message=whole)
     return UpdateFeaturesResponse(
         error_message=None,
         results=tuple(_result(feature_update.feature, refused) for feature_update in request.feature_updates),
@@ -95,7 +101,7 @@ def _check(cluster: "SharedCluster", update: FeatureUpdateKey, supported: Featur
             why = "Unsafe metadata downgrade is not supported in this version."
         text = f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
         raise ApiError(ErrorCode.INVALID_UPDATE_VERSION, text)
-    elif level < current and name == "kraft.version":
+    elif level < current and name == _KRAFT:
         problem = "Can't downgrade the version of this feature."
     else:
         return

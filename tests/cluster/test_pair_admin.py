@@ -27,6 +27,7 @@ from quorate.codecs.api.broker import (
     SaslAuthenticateRequest,
     SaslHandshakeRequest,
     UnregisterBrokerRequest,
+    UpdateFeaturesRequest,
 )
 from quorate.codecs.api.broker.alter_configs import AlterableConfig as Replaced
 from quorate.codecs.api.broker.alter_configs import AlterConfigsResource as Replacing
@@ -36,6 +37,7 @@ from quorate.codecs.api.broker.create_topics import CreatableTopic
 from quorate.codecs.api.broker.describe_configs import DescribeConfigsResource
 from quorate.codecs.api.broker.describe_topic_partitions import Cursor, TopicRequest
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
+from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
 from tests.broker.broker import VERSION, Broker
 from tests.broker.fixtures import need_broker
@@ -86,6 +88,32 @@ def test_the_cursors_partition_counts_for_its_topic_only(pair: Pair) -> None:
     ours, _, found = pair.request(request, 0)
     assert not found
     assert [partition.partition_index for partition in ours.topics[1].partitions] == [0, 1]
+
+
+# ---- features
+
+
+def test_kraft_version_changes_although_a_feature_after_it_is_rejected(pair: Pair) -> None:
+    """bench/cluster_differential.py on 4.4.0, seed 40015"""
+    reported = ApiVersionsRequest(client_software_name="w", client_software_version="1")
+    levels = []
+    for other in ("group.version", "nothing"):  # before and after kraft.version in the order of a HashMap
+        updates = tuple(
+            FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=1)
+            for name, level in (("kraft.version", 1), (other, 7))
+        )
+        ours, _, found = pair.request(UpdateFeaturesRequest(timeout_ms=5000, feature_updates=updates), 1)
+        assert not found
+        assert ours.error_code == ErrorCode.INVALID_UPDATE_VERSION
+        pair.settle()
+        ours, theirs, _ = pair.request(reported, 4)
+        kraft = [
+            {one.name: one.max_version_level for one in response.finalized_features}.get("kraft.version")
+            for response in (ours, theirs)
+        ]
+        assert kraft[0] == kraft[1]
+        levels.append(kraft[0])
+    assert levels == [None, 1]
 
 
 # ---- log directories
