@@ -21,6 +21,7 @@ from quorate.coordinator.log import StoredMarker, StoredRecord
 from quorate.coordinator.records import empty_classic_group, offset_commit, tombstone
 from quorate.coordinator.state import ClassicGroup
 from tests.coordinator.captures import CAPTURES, folders
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 NOW = 1_800_000_000_000
@@ -190,7 +191,7 @@ def write_at_random(random: Random, log: FileLog, count: int) -> None:
                 log.append([record], timestamp_ms=NOW)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(portion(60)))
 def test_loading_a_compacted_log_equals_loading_the_full_one(log: FileLog, seed: int) -> None:
     random = Random(seed)
     for _ in range(4):

@@ -124,7 +124,7 @@ def test_reading_can_stop_after_any_block() -> None:
 
 
 @pytest.mark.usefixtures("loops")
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(portion(60)))
 def test_damaged_segments_have_equal_columns_and_entries(seed: int, tmp_path: Path) -> None:
     random = Random(seed)
     source = random.choice([segment for p in PARTITIONS for segment in p.segments])
