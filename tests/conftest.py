@@ -52,11 +52,15 @@ os.environ["PYSPARK_SUBMIT_ARGS"] = (
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage while tests are collected: modules and 12,000 tests, all of which stay."""
+    """Collect no garbage among modules and 12,000 tests, which all stay.
+
+    Simulations collect garbage when they start, which takes half a second with all of these.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -20,7 +20,9 @@ def launched(path: str) -> Iterator[Browser]:
     """Run a browser while the block runs. asyncio cannot be used in this thread meanwhile."""
     with sync_playwright() as playwright:
         # As root, as in containers, Chromium has no sandbox. Pages are those of a local server.
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        )
         try:
             yield browser
         finally:
