@@ -7,7 +7,7 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture
+def thawed() -> Iterator[None]:
+    """Let a simulation freeze all objects itself, so that only its own count as its memory."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest applies -m

@@ -211,6 +211,7 @@ def test_commits_that_are_not_in_the_log_are_found() -> None:
         simulate(scenario, seeds=1)
 
 
+@pytest.mark.usefixtures("thawed")
 @pytest.mark.parametrize("grows", [True, False])
 def test_growing_memory_is_found(grows: bool) -> None:
     async def scenario(sim: Simulation) -> None:
