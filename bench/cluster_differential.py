@@ -30,7 +30,7 @@ def main() -> None:
         help=f"{VERSION} (default), {NEWEST}, or another release, whose broker runs in a container, such as 3.9.2",
     )
     parser.add_argument(
-        "--theme", choices=THEMES, help="the kind of requests; shares and streams are only sent if chosen"
+        "--theme", choices=THEMES, help="the kind of requests; conversions, shares and streams are only sent if chosen"
     )
     sweep = Sweep(__doc__ or "", "seeds", SEEDS, quick=20, smoke=1, parser=parser)
     version, theme = sweep.options.kafka_version, sweep.options.theme

@@ -72,7 +72,7 @@ from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_gaps import GAPS, Gap
 from tests.cluster.helpers.pair_play import Duel, duel
 from tests.cluster.helpers.pair_share_values import share_members, share_records
-from tests.cluster.helpers.pair_themes import SHARES, STREAMS, first_topics
+from tests.cluster.helpers.pair_themes import CONVERSIONS, SHARES, STREAMS, first_topics
 from tests.cluster.helpers.wire import Wire
 from tests.extent import portion
 from tests.integration.test_versions import recorded
@@ -182,6 +182,13 @@ def _detail(response: Any) -> str:
 def test_random_requests_of_share_groups_get_the_responses_of_a_broker(newest: Duel, seed: int) -> None:
     """A difference has the seed; `bench/cluster_differential.py --theme shares` runs more."""
     newest.play(seed, STEPS, replace(SHARES, begins=SHARES.begins[:2]))
+
+
+@pytest.mark.parametrize("seed", range(53004, 53004 + portion(6)))
+def test_random_requests_of_groups_with_members_of_both_protocols_get_the_responses_of_a_broker(
+    newest: Duel, seed: int
+) -> None:
+    newest.play(seed, STEPS, CONVERSIONS)
 
 
 def test_a_broker_of_the_newest_release_reports_the_recorded_versions(newest: Duel) -> None:

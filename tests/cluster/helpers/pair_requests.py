@@ -296,11 +296,15 @@ class Requests:
         return self.random.choice((0, 0, 0, 0, 1, 1, 2, 3)) if self.random.random() < 0.95 else -1
 
     def group(self, kind: str) -> str:
+        if self.theme.groups and self.random.random() < 0.95:
+            return self.named(*self.theme.groups)
         if self.random.random() < 0.9:
             return self.named(*GROUPS[kind])
         return self.any_group()
 
     def any_group(self) -> str:
+        if self.theme.groups and self.random.random() < 0.95:
+            return self.named(*self.theme.groups)
         kind = self.random.choice(list(GROUPS))
         return self.named(*GROUPS[kind]) if self.random.random() < 0.9 else self.random.choice(("", "nobody"))
 

@@ -25,7 +25,7 @@ class Theme:
     """A kind of seed.
 
     `weights`: those of APIs; `others`: the weight of all others; `begins`: the first requests;
-    `sober`: few wild fields.
+    `sober`: few wild fields; `groups`: most requests of all kinds name these.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Theme:
     others: float = 0.0
     begins: tuple[str, ...] = ()
     sober: bool = True
+    groups: tuple[str, ...] = ()
 
     def prelude(self, prefix: str) -> list[tuple[Message, int]]:
         """Return the first requests, and their versions."""
@@ -172,10 +173,34 @@ _THEMES = (
         begins=("topics", "members", "transactional producers"),
     ),
 )
+CONVERSIONS = Theme(
+    "conversions",
+    {
+        "JoinGroup": 10,
+        "SyncGroup": 8,
+        "Heartbeat": 5,
+        "LeaveGroup": 4,
+        "ConsumerGroupHeartbeat": 14,
+        "ConsumerGroupDescribe": 2,
+        "DescribeGroups": 2,
+        "ListGroups": 1,
+        "OffsetCommit": 4,
+        "OffsetFetch": 4,
+        "OffsetDelete": 1,
+        "DeleteGroups": 1,
+        "AddOffsetsToTxn": 5,
+        "TxnOffsetCommit": 8,
+        "EndTxn": 4,
+    },
+    others=0.05,
+    begins=("topics", "members", "transactional producers"),
+    groups=("consumer-0", "classic-0"),
+)
+"""Members of both protocols in the same groups, which commit offsets, also in transactions."""
 SHARES = Theme("shares", WEIGHTS, others=0.05, begins=("topics", "share members", "share records"))
 STREAMS = Theme("streams", STREAMS_WEIGHTS, others=0.05, begins=("topics", "streams members"))
 """Not among the themes of releases without share groups, or with other streams groups."""
-THEMES: Mapping[str, Theme] = {one.name: one for one in (EVERYTHING, *_THEMES, SHARES, STREAMS)}
+THEMES: Mapping[str, Theme] = {one.name: one for one in (EVERYTHING, *_THEMES, CONVERSIONS, SHARES, STREAMS)}
 
 
 def theme_of(random: Random) -> Theme:
