@@ -13,7 +13,8 @@ def test_a_hidden_config_differs_from_one_that_is_not_set() -> None:
     password = {"name": "ssl.key.password", "config_source": 2, "value": None, "synonyms": []}
     threads = {"name": "num.io.threads", "config_source": 4, "value": "8", "synonyms": []}
     response: dict[str, Any] = {"results": [{"configs": [password, threads]}]}
-    admin: Any = SimpleNamespace(_manager=SimpleNamespace(run=lambda _: response))
+    sent = SimpleNamespace(to_dict=lambda: response)
+    admin: Any = SimpleNamespace(_manager=SimpleNamespace(send=None, run=lambda *_: sent))
     found = configs_from(admin, 1, "broker", "1", ["ssl.key.password", "num.io.threads"])
     assert found == {"ssl.key.password": HIDDEN, "num.io.threads": None}
 

@@ -359,7 +359,7 @@ DEFECTS = (
         commit_needs_its_assignment,
         partial(consumers, max_records=2, retry_backoff_ms=2_000),
         ERRORS,
-        "1-2:10,12q-816db2f3",
+        "1-2:10,12q-87bb189f",
         "committed offsets never go back",
     ),
     Defect(
