@@ -4,7 +4,7 @@ Each call returns when its effect is visible on all brokers that are up.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from operator import itemgetter
@@ -226,7 +226,7 @@ class AdminOperations(ABC):
     def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
         """Yield a topic's metadata from each broker that is up."""
         for broker in self._brokers_up():
-            yield metadata_from(self.admin, broker, topic)["topics"][0]
+            yield metadata_from(self.admin, broker, [topic])["topics"][0]
 
     def _brokers_up(self) -> list[int]:
         return [
@@ -316,15 +316,15 @@ def response_from(admin: "KafkaAdminClient", broker: int, request: Any) -> dict[
     return response
 
 
-def metadata_from(admin: "KafkaAdminClient", broker: int, *topics: str) -> dict[str, Any]:
-    """Return metadata as one broker has it, of all topics if none is named.
+def metadata_from(admin: "KafkaAdminClient", broker: int, topics: Collection[str] | None = ()) -> dict[str, Any]:
+    """Return metadata as one broker has it; of all topics with `None`.
 
     `brokers` are the unfenced ones, with their racks.
     """
     from kafka.protocol.metadata import MetadataRequest
 
-    named = [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
-    return response_from(admin, broker, MetadataRequest(topics=named or None, allow_auto_topic_creation=False))
+    named = None if topics is None else [MetadataRequest.MetadataRequestTopic(name=topic) for topic in topics]
+    return response_from(admin, broker, MetadataRequest(topics=named, allow_auto_topic_creation=False))
 
 
 def alter_configs(

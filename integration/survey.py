@@ -50,7 +50,7 @@ def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
             with closing(
                 KafkaAdminClient(**config, client_id="quorate-survey", bootstrap_timeout_ms=timeout_ms)
             ) as admin:
-                return _counted(metadata_from(admin, broker.id), _controller(admin))
+                return _counted(metadata_from(admin, broker.id, None), _controller(admin))
         except KafkaError:
             continue
     return None

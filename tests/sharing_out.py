@@ -47,12 +47,12 @@ FIRST = (
     "shared cluster",
     "spark",
     "tests/integration/test_lab.py",
-    "tests/codecs/api/test_api_messages.py",  # computes while the others wait
     "tests/integration/test_upgrade.py",
     "pages with Spark",
     "tests/bench/test_smoke.py::test_a_benchmark_runs_and_prints_its_cases[pipeline]",
     "tests/assignors/adapters/test_live.py",
     "tests/integration/",
+    "tests/codecs/api/test_api_messages.py",
     "tests/cluster/authorization/test_authorization.py",
     "tests/bench/",
     "tests/cluster/test_load.py",
