@@ -58,7 +58,6 @@ FIRST = (
     "tests/cluster/test_load.py",
     "tests/test_docs.py",
     "tests/test_packaging.py",
-    "tests/watch/web/test_page.py",
 )
 """The first part of the names of the groups that take longest; all others follow in file order."""
 

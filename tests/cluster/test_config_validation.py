@@ -214,7 +214,10 @@ BROKERS: tuple[Configs, ...] = (
 def test_group_configs_are_rejected_as_by_a_real_broker(kafka: KafkaConfigs, broker: Configs) -> None:
     cases = [{name: value} for name, rule in config_keys(GROUP, RELEASE).items() for value in values_of(rule)]
     differing = []
-    with EmbeddedCluster(brokers=1, properties=broker) as cluster, Wire(cluster.core.brokers[1].port) as wire:
+    with (
+        EmbeddedCluster(brokers=1, version="4.3", properties=broker) as cluster,
+        Wire(cluster.core.brokers[1].port) as wire,
+    ):
         for case in (*cases, *GROUPS):
             found, real = altered(wire, GROUP, case), kafka.problem(broker, group=case)
             if found != real:

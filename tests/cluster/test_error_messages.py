@@ -12,10 +12,11 @@ from tests.cluster.helpers.pair_requests import Requests
 from tests.cluster.helpers.wire import Wire
 
 _REPR = re.compile(
-    r"\b(?!RecordError\b)[A-Z]\w+\(\w*=?|<\w+[.:]|<[\w.]+ object|(?<![\w-])b['\"]|\b[A-Z][a-z]\w*\.[A-Z_]{2,}\b| at 0x"
+    r"\b(?!(?:RecordError|ClientQuotaEntity)\b)[A-Z]\w+\(\w*=?"
+    r"|<\w+[.:]|<[\w.]+ object|(?<![\w-])b['\"]|\b[A-Z][a-z]\w*\.[A-Z_]{2,}\b| at 0x"
 )
 """A class name with fields, an enum, bytes, an address. Real brokers send
-`RecordError(batchIndex=0…`.
+`RecordError(batchIndex=0…` and `ClientQuotaEntity(entries={…`.
 """
 
 _OLDEST = {0: 3}
