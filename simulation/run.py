@@ -86,11 +86,12 @@ def simulate(
     `SimulationError` for parameters that are not valid, and if there is no seed.
     """
     plan = _checked(chaos, limit_s, clients)
+    token = None if replay is None else Token.parse(replay)
     runner = _Runner(scenario, plan, limit_s, max_steps)
     folder = None if trace_dir is None else Path(trace_dir)
     with controlled(clients):
-        if replay is not None:
-            outcome = runner.run(Token.parse(replay), keeps=True)
+        if token is not None:
+            outcome = runner.run(token, keeps=True)
             if folder is not None:
                 _write(folder, outcome)
             if outcome.error is not None:
