@@ -18,6 +18,9 @@ from tests.integration.limits import LIMIT_MS
 
 TopicPartitions = frozenset[tuple[str, int]]
 
+INTERVAL_S = 0.2
+"""Between two messages of `Load` to a partition."""
+
 
 def all_of(topic: str, partitions: int) -> TopicPartitions:
     """Every partition of a topic."""
@@ -342,9 +345,10 @@ def produce(cluster: Cluster, topic: str, partitions: int, count: int, *, first:
 
 
 class Load:
-    """Numbered messages to every partition of a topic, at a bounded rate, until it is stopped.
+    """Send numbered messages to every partition of a topic until stopped, five a second.
 
-    None is lost or sent twice.
+    None is lost or sent twice. Clients fetch at each message, so that more of them would take most
+    of the CPU time of scenarios.
     """
 
     def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
@@ -358,7 +362,7 @@ class Load:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(0.05) and self.sent < 20_000:
+        while not self._stop.wait(INTERVAL_S) and self.sent < 20_000:
             for partition in range(self._partitions):
                 self._producer.produce(self._topic, str(self.sent).encode(), partition=partition)
             self.sent += 1

@@ -85,7 +85,7 @@ def test_paused_process_loses_its_partitions_and_returns(kafka_cluster: Cluster,
             wait_for("the other has all partitions", lambda: other.assigned == everything, LIMIT_MS)
             assert paused.assigned == held
             consumed = len(other.records)
-            wait_for("it consumes", lambda: len(other.records) > consumed + 100, LIMIT_MS)
+            wait_for("it consumes", lambda: len(other.records) > consumed + 25, LIMIT_MS)
         finally:
             paused.process.send_signal(signal.SIGCONT)
         wait_for("it lost its partitions", lambda: ("lost", held) in paused.events, LIMIT_MS)
@@ -96,7 +96,7 @@ def test_paused_process_loses_its_partitions_and_returns(kafka_cluster: Cluster,
         time.sleep(SESSION_MS / 4000)
         paused.process.send_signal(signal.SIGCONT)
         received = len(paused.records)
-        wait_for("it continues", lambda: len(paused.records) > received + 50, LIMIT_MS)
+        wait_for("it continues", lambda: len(paused.records) > received + 10, LIMIT_MS)
         assert history(kafka_cluster, group_id).generation == generation
 
 
