@@ -17,8 +17,11 @@ from quorate.codecs.releases import KafkaVersion
 _ORACLE = Path(__file__).resolve().parents[1] / "tests" / "oracle" / "target"
 JAVA = f"Kafka {KafkaVersion.NEWEST}, Java"
 USUAL_JAVA = ("-XX:+UseG1GC",)
-SMOKE_JAVA = ("-Dwarm=0", "-Dround=1", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""A JVM whose figures are not used: no warm-up, short rounds, little compilation."""
+SMOKE_JAVA = (
+    *("-Dwarm=0", "-Dround=1", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    *(f"-XX:SharedArchiveFile={_ORACLE / 'classes.jsa'}", "-Xlog:cds*=off"),
+)
+"""A JVM whose figures are not used: no warm-up, short rounds, little compilation, archived classes."""
 
 Action = Callable[[], Any]
 
@@ -55,7 +58,7 @@ def java(program: str, *arguments: str, options: Sequence[str]) -> list[dict[str
     A line about calls has the least seconds of one (`least_s`). `options`: the JVM's.
     """
     command = ["java", "-Xms2g", "-Xmx4g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off", *options]
-    command += ["-cp", f"{_ORACLE / 'classes'}{os.pathsep}{_ORACLE / 'lib'}{os.sep}*", program, *arguments]
+    command += ["-cp", f"{_ORACLE / 'lib'}{os.sep}*{os.pathsep}{_ORACLE}{os.sep}*", program, *arguments]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=1800)
     lines = [json.loads(line) for line in run.stdout.splitlines()]
     for line in lines:

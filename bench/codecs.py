@@ -18,7 +18,7 @@ import pyarrow as pa
 sys.path.append(str(Path(__file__).parent))  # last: `codecs` stays the standard library's
 
 from _data import Dataset, dataset, write_pairs, write_segment
-from _measure import JAVA, java, need_java
+from _measure import JAVA, SMOKE_JAVA, java, need_java
 from _report import Report
 
 from quorate.codecs import decode_columns, decode_record, encode_record, read_columns, read_log
@@ -39,8 +39,8 @@ def kafka(report: Report, file: Path, mode: str) -> dict[str, Any]:
 
     They are `records_per_s` and `first_round_records_per_s`.
     """
-    short = ("-Dserde.warmUpMs=0", "-Dserde.roundMs=0") if report.smoke else ()
-    (found,) = java("oracle.SerdeBench", str(file), mode, options=("-XX:+UseSerialGC", *short))
+    short = ("-Dserde.warmUpMs=0", "-Dserde.roundMs=0", *SMOKE_JAVA)
+    (found,) = java("oracle.SerdeBench", str(file), mode, options=short if report.smoke else ("-XX:+UseSerialGC",))
     return found
 
 
@@ -61,7 +61,7 @@ def through_columns(report: Report, folder: Path, count: int) -> None:
     kinds = report.pick(
         ("OffsetCommit", "OffsetCommit, mixed", *FLAT, *LISTS),
         quick=("OffsetCommit",),
-        smoke=("OffsetCommit", FLAT[0], LISTS[0]),
+        smoke=("OffsetCommit",),
     )
     for kind in kinds:
         data = dataset(kind, count)
@@ -125,7 +125,7 @@ def from_segments(report: Report, folder: Path, count: int) -> None:
     shapes = report.pick(
         ((1, "none"), (10, "none"), (1000, "none"), (100, "lz4"), (100, "zstd")),
         quick=((1, "none"),),
-        smoke=((1, "none"), (100, "zstd")),
+        smoke=((1, "none"),),
     )
     for per_batch, compression in shapes:
         segment = write_segment(

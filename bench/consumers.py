@@ -169,7 +169,7 @@ def main() -> None:
     report = Report("Consumers", __doc__.splitlines()[0])
     messages = report.pick(400_000, quick=50_000, smoke=2_000)
     rounds = report.pick(5, quick=2, smoke=1)
-    sizes = report.pick([10] * 5, quick=[10] * 2, smoke=[2])
+    sizes = report.pick([10] * 5, quick=[10] * 2, smoke=[1])
     crowd = report.pick([20] * 5, quick=[], smoke=[])
     joins = report.pick(3, quick=1, smoke=1)
     quiet_s = report.pick(3.0, quick=2.0, smoke=0.2)

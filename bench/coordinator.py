@@ -319,7 +319,7 @@ def growth(report: Report) -> None:
         at = context(runtime.now_ms)
         for among in (groups, 10) if groups == sizes[-1] else (groups,):
             rng = random.Random(groups)
-            requests = [replace(rng.choice(beats), group_id=f"g{rng.randrange(among)}") for _ in range(2000)]
+            requests = [replace(rng.choice(beats), group_id=f"g{rng.randrange(among)}") for _ in range(report.pick(2000, quick=2000, smoke=100))]
             case = f"a heartbeat, {groups:,} groups of 5{', in 10 of them' if among < groups else ''}"
             measured[case] = Measured(_beating(runtime, requests, at), len(requests))
             measured[case].action()  # after a load, each group computes its hash once

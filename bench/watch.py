@@ -285,7 +285,7 @@ def main() -> None:
     report = Report("An observer of groups", __doc__ or "", argparse.ArgumentParser())
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        count = report.pick(4_000_000, quick=1_000_000, smoke=20_000)
+        count = report.pick(4_000_000, quick=1_000_000, smoke=2_000)
         part = min(count, 200_000)
         for first in range(0, count, part):
             logs = write_log(folder / "few", pairs(part, 5_000, first=first), 1, 100, first=first).parent
@@ -298,13 +298,13 @@ def main() -> None:
             goal="≥ 200,000/s",
             per_core=found["records"] / found["cpu"],
         )
-        count = report.pick(1_000_000, quick=1_000_000, smoke=20_000)
+        count = report.pick(1_000_000, quick=1_000_000, smoke=2_000)
         logs = write_log(folder / "distinct", pairs(count, count), 1, 100).parent
         found = alone("read", logs, folder / "state-2")
         report.cost(f"start from {count:,} commits of other keys", found["seconds"], None, "", "s", goal="< 10 s")
         found = alone("read", logs, folder / "state-2")
         report.cost("resume from the store, with as many commits", found["seconds"], None, "", "s", goal="< 10 s")
-        seconds = report.pick(10.0, quick=4.0, smoke=1.0)
+        seconds = report.pick(10.0, quick=4.0, smoke=0.3)
         found = followed(seconds)
         report.rate("catch up with a live broker, by CPU", found["old"] / found["old_cpu"], None, "", goal="≥ 50,000/s")
         report.rate(
@@ -316,7 +316,7 @@ def main() -> None:
         )
         report.cost("the same: most late", found["late"], None, "", "s", goal="< 5 s")
         minutes = report.pick(24 * 60, quick=60, smoke=3)
-        groups = report.pick(GROUPS, quick=GROUPS, smoke=20)
+        groups = report.pick(GROUPS, quick=GROUPS, smoke=LOGS)
         logs = folder / "day"
         written = write_day(logs, groups, minutes)
         found = alone("day", logs, folder / "state-3", minutes)
