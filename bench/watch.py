@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -250,7 +251,7 @@ def write_commits(address: str, stop: threading.Event) -> None:
     assert not decode_api(OffsetCommitResponse, response, 9, position=5).topics[0].partitions[0].error_code
 
 
-def followed(seconds: float) -> dict[str, float]:
+def followed(measured: Callable[..., dict[str, float]], seconds: float) -> dict[str, float]:
     """Measure `follow` while commits are written."""
     stop = threading.Event()
     with embedded() as server:
@@ -258,10 +259,21 @@ def followed(seconds: float) -> dict[str, float]:
         writer.start()
         try:
             time.sleep(seconds)
-            return alone("follow", server.address, seconds)
+            return measured("follow", server.address, seconds)
         finally:
             stop.set()
             writer.join()
+
+
+def here(name: str, *arguments: object) -> dict[str, float]:
+    """Run a measurement."""
+    if name == "follow":
+        address, seconds = arguments
+        found = follow(str(address), float(str(seconds)))
+    else:
+        logs, state, *more = map(str, arguments)
+        found = {"read": read, "day": day}[name](Path(logs), Path(state), *map(int, more))  # type: ignore[operator]
+    return {"rss": most_bytes()} | found
 
 
 def alone(name: str, *arguments: object) -> dict[str, float]:
@@ -274,22 +286,18 @@ def alone(name: str, *arguments: object) -> dict[str, float]:
 
 def main() -> None:
     if sys.argv[1:2] == ["--alone"]:
-        name, *rest = sys.argv[2:]
-        if name == "follow":
-            found = follow(rest[0], float(rest[1]))
-        else:
-            logs, state, *more = rest
-            found = {"read": read, "day": day}[name](Path(logs), Path(state), *map(int, more))  # type: ignore[operator]
-        print(json.dumps({"rss": most_bytes()} | found))
+        print(json.dumps(here(*sys.argv[2:])))
         return
     report = Report("An observer of groups", __doc__ or "", argparse.ArgumentParser())
+    # A smoke run starts one process, because imports take most of its time.
+    measured = here if report.smoke else alone
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         count = report.pick(4_000_000, quick=1_000_000, smoke=2_000)
         part = min(count, 200_000)
         for first in range(0, count, part):
             logs = write_log(folder / "few", pairs(part, 5_000, first=first), 1, 100, first=first).parent
-        found = alone("read", logs, folder / "state-1")
+        found = measured("read", logs, folder / "state-1")
         report.rate(
             "read a log of 5,000 keys into the store",
             found["records"] / found["seconds"],
@@ -300,12 +308,12 @@ def main() -> None:
         )
         count = report.pick(1_000_000, quick=1_000_000, smoke=2_000)
         logs = write_log(folder / "distinct", pairs(count, count), 1, 100).parent
-        found = alone("read", logs, folder / "state-2")
+        found = measured("read", logs, folder / "state-2")
         report.cost(f"start from {count:,} commits of other keys", found["seconds"], None, "", "s", goal="< 10 s")
-        found = alone("read", logs, folder / "state-2")
+        found = measured("read", logs, folder / "state-2")
         report.cost("resume from the store, with as many commits", found["seconds"], None, "", "s", goal="< 10 s")
         seconds = report.pick(10.0, quick=4.0, smoke=0.3)
-        found = followed(seconds)
+        found = followed(measured, seconds)
         report.rate("catch up with a live broker, by CPU", found["old"] / found["old_cpu"], None, "", goal="≥ 50,000/s")
         report.rate(
             "follow a broker, as fast as it writes, up to 50,000/s",

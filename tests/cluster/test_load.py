@@ -1,4 +1,4 @@
-"""Two hundred consumers in twenty groups, next to real clients, with failures of all kinds.
+"""A hundred consumers in ten groups, next to real clients, with failures of all kinds.
 
 `bench/cluster_load.py` runs the same for minutes.
 """
@@ -79,7 +79,7 @@ class RealClients:
 def test_every_record_is_processed_no_partition_has_two_owners_and_offsets_never_decrease() -> None:
     seed = 8
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
-        load = Load(cluster, groups=20, members=10, partitions=12, seed=seed)
+        load = Load(cluster, groups=10, members=10, partitions=12, seed=seed)
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
         )
@@ -92,7 +92,7 @@ def test_every_record_is_processed_no_partition_has_two_owners_and_offsets_never
                 producer.produce(TOPIC, str(sent).encode(), key=str(sent).encode())
                 sent += 1
             producer.poll(0)
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
         async def run() -> None:
             await load.run(SECONDS, produce)
