@@ -313,13 +313,14 @@ def growth(report: Report) -> None:
     image = image_of(1, 20)
     records, beats = log_of(5, image)
     sizes = report.pick((10, 100, 1000, 10_000), quick=(10, 100, 1000), smoke=(10, 20))
+    count = report.pick(2000, quick=2000, smoke=100)
     measured: dict[str, Measured] = {}
     for groups in sizes:
         runtime = loaded(records, groups, image)
         at = context(runtime.now_ms)
         for among in (groups, 10) if groups == sizes[-1] else (groups,):
             rng = random.Random(groups)
-            requests = [replace(rng.choice(beats), group_id=f"g{rng.randrange(among)}") for _ in range(report.pick(2000, quick=2000, smoke=100))]
+            requests = [replace(rng.choice(beats), group_id=f"g{rng.randrange(among)}") for _ in range(count)]
             case = f"a heartbeat, {groups:,} groups of 5{', in 10 of them' if among < groups else ''}"
             measured[case] = Measured(_beating(runtime, requests, at), len(requests))
             measured[case].action()  # after a load, each group computes its hash once
