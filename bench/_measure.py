@@ -21,7 +21,7 @@ SMOKE_JAVA = (
     *("-Dwarm=0", "-Dround=1", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
     *(f"-XX:SharedArchiveFile={_ORACLE / 'classes.jsa'}", "-Xlog:cds*=off"),
 )
-"""A JVM whose figures are not used: no warm-up, short rounds, little compilation, archived classes."""
+"""A JVM whose figures are not used: short rounds, little compilation, archived classes."""
 
 Action = Callable[[], Any]
 

@@ -6,8 +6,8 @@ The client for heartbeats is in Go if it is installed, so that the server is the
 embedded cluster runs in its own process, so that its CPU time does not include the client's; its
 start and stop are measured in one process.
 `--no-peer` omits the real broker; kfake (franz-go's embedded cluster) is omitted without Go.
-`--only` measures some cases. With `--smoke` there are no peers, and the client is in Python: nothing
-is compiled, and no container starts.
+`--only` measures some cases. With `--smoke` there are no peers, and the client is in Python:
+nothing is compiled, and no container starts.
 """
 
 import os
