@@ -42,6 +42,8 @@ SECURE = {
     "test_tls_and_login_are_those_of_kafka_python",
 }
 """Tests on the secure cluster. One worker runs them, so that it starts once."""
+LIVE = ("test_live.py", "test_live_failures.py")
+"""Files of tests/codecs and tests/cli whose tests share a broker in a local JVM."""
 FIRST = (
     "secure cluster",
     "shared cluster",
@@ -80,6 +82,8 @@ def group_of(nodeid: str) -> str:
     match file.parts[:2]:
         case ("tests", "pipeline"):
             return "spark"
+        case ("tests", "codecs" | "cli" as folder) if file.name in LIVE:
+            return f"broker of tests/{folder}"
         case ("tests", "integration") if file.name not in APART:
             test = nodeid.rpartition("::")[2].partition("[")[0]
             return "secure cluster" if test in SECURE else "shared cluster"

@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 from click.testing import CliRunner
 
 from quorate.cli.main import main
+from tests.broker.broker import Broker
+from tests.broker.fixtures import need_broker
 from tests.codecs.helpers.captures import CAPTURES
 from tests.oracle.fixtures import oracle as oracle
 
 PLAIN = {"COLUMNS": "120", "NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
 COMMAND = str(Path(sysconfig.get_path("scripts")) / "quorate")
+RACK = "rack-a"
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,18 @@ def start() -> Callable[..., "subprocess.Popen[bytes]"]:
         return subprocess.Popen([COMMAND, *map(str, arguments)], env=os.environ | PLAIN, **pipes)
 
     return call
+
+
+@pytest.fixture(scope="package")
+def racked() -> Iterator[Broker]:
+    """Start a broker in a rack, which all tests of the command share; each uses its own groups."""
+    need_broker()
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    with Broker({"broker.rack": RACK}) as broker:
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.create_topics([NewTopic("orders", 4, 1), NewTopic("stock", 2, 1)])
+        yield broker
 
 
 @pytest.fixture

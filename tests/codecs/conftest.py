@@ -1,10 +1,11 @@
-"""The fixtures `oracle`, `oracle_4_3` (Kafka's own classes) and `write`, which writes segments."""
+"""The fixtures `oracle`, `oracle_4_3` (Kafka's own classes), `broker`, and `write` for segments."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from tests.broker.fixtures import broker_of_folder as broker_of_folder
 from tests.oracle.fixtures import oracle as oracle
 from tests.oracle.fixtures import oracle_4_3 as oracle_4_3
 

@@ -17,8 +17,6 @@ from quorate.codecs.live import LiveError, read_live
 from quorate.codecs.log import read_log
 from quorate.codecs.log.model import LogEntry
 from tests.broker.broker import Broker
-from tests.broker.fixtures import broker as broker
-from tests.broker.fixtures import need_broker
 
 with_broker = pytest.mark.oracle
 
@@ -332,34 +330,30 @@ def test_follow_can_be_interrupted_while_waiting(broker):
 
 
 @with_broker
-def test_follow_survives_a_broker_restart_and_reading_to_the_end_fails():
-    need_broker()
-    with Broker() as own:
-        client = Client(own)
-        client.create_topic("orders")
-        client.commit("g", "orders", 0, *range(40))
-        notices: list[str] = []
-        following = read_live(
-            own.bootstrap_servers, follow=True, reconnect_backoff_max_ms=500, on_notice=notices.append
-        )
-        follower = Follower(following)
-        follower.wait_for(lambda seen: len(committed_by(seen, "g")) == 40)
-        # One batch per fetch, so that some are left when the broker stops.
-        slow = read_live(
-            own.bootstrap_servers,
-            stall_timeout_ms=1_500,
-            fetch_max_bytes=1,
-            max_partition_fetch_bytes=1,
-            max_poll_records=1,
-        )
-        next(slow)
-        own.stop()
+def test_follow_survives_a_broker_restart_and_reading_to_the_end_fails(broker, client, topic):
+    client.commit("g", topic, 0, *range(40))
+    notices: list[str] = []
+    following = read_live(broker.bootstrap_servers, follow=True, reconnect_backoff_max_ms=500, on_notice=notices.append)
+    follower = Follower(following)
+    follower.wait_for(lambda seen: len(committed_by(seen, "g")) == 40)
+    # One batch per fetch, so that some are left when the broker stops.
+    slow = read_live(
+        broker.bootstrap_servers,
+        stall_timeout_ms=1_500,
+        fetch_max_bytes=1,
+        max_partition_fetch_bytes=1,
+        max_poll_records=1,
+    )
+    next(slow)
+    broker.stop()
+    try:
         with pytest.raises(LiveError, match=r"no progress for 1,500 ms \(__consumer_offsets-\d at \d+ of \d+"):
             list(slow)
-        own.start()
-        client.commit("g", "orders", 0, 99)
-        follower.wait_for(lambda seen: committed_by(seen, "g")[-1] == ("orders", 0, 99), seconds=60)
-        lost, back = notices
-        assert "connection lost to the leaders of 3 of 3 partitions" in lost
-        assert "connected again after" in back
-        follower.end(lambda: client.commit("g", "orders", 0, 100))
+    finally:
+        broker.start()
+    client.commit("g", topic, 0, 99)
+    follower.wait_for(lambda seen: committed_by(seen, "g")[-1] == (topic, 0, 99), seconds=60)
+    lost, back = notices
+    assert "connection lost to the leaders of 3 of 3 partitions" in lost
+    assert "connected again after" in back
+    follower.end(lambda: client.commit("g", topic, 0, 100))

@@ -14,7 +14,6 @@ from kafka.errors import KafkaTimeoutError, NodeNotReadyError, TopicAuthorizatio
 from quorate.codecs.live import LiveError, read_live
 from quorate.codecs.live_connect import explain_error, likely_reason
 from tests.broker.broker import Broker
-from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
 
 with_broker = pytest.mark.oracle

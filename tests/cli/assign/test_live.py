@@ -1,36 +1,24 @@
 """`quorate assign -b`: groups of both protocols on a real broker, and unreachable brokers."""
 
 import json
-import subprocess
 import time
 from contextlib import closing, contextmanager
 
 import pytest
+from confluent_kafka import Consumer
 
-from tests.broker.broker import Broker, free_ports, tools
-from tests.broker.fixtures import need_broker
+from tests.broker.broker import free_ports
+from tests.cli.conftest import RACK
+from tests.pipeline.helpers.in_threads import in_threads
 
-RACK = "rack-a"
 PATIENCE_S = 300
-
-
-@pytest.fixture(scope="module")
-def racked():
-    """A broker in a rack, with the topics of this module."""
-    need_broker()
-    from kafka.admin import KafkaAdminClient, NewTopic
-
-    with Broker({"broker.rack": RACK}) as broker:
-        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
-            admin.create_topics([NewTopic("orders", 4, 1), NewTopic("stock", 2, 1)])
-        yield broker
 
 
 @contextmanager
 def classic_member(broker, group):
     """A kafka-python consumer with assigned partitions.
 
-    It has committed offset 4 of the 10 records in partition 0.
+    It has committed an offset in partition 0, which is returned: all records before the last 6.
     """
     from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
 
@@ -51,30 +39,29 @@ def classic_member(broker, group):
         while len(consumer.assignment()) < 6:
             assert time.monotonic() < until, "the consumer got no partitions"
             consumer.poll(timeout_ms=200)
-        consumer.commit({at: OffsetAndMetadata(4, "", -1)})
-        yield
+        committed = consumer.end_offsets([at])[at] - 6
+        consumer.commit({at: OffsetAndMetadata(committed, "", -1)})
+        yield committed
 
 
-@contextmanager
 def consumer_members(broker, group, count):
-    """Members of a KIP-848 group: Kafka's console consumer, as kafka-python lacks that protocol."""
-    options = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--group", group)
-    properties = ("group.protocol=consumer", f"client.rack={RACK}")
-    command = [
-        *tools("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"),
-        "org.apache.kafka.tools.consumer.ConsoleConsumer",
-        *options,
-    ]
-    for one in properties:
-        command += ["--consumer-property", one]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    members = [subprocess.Popen(command, **pipes) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for member in members:
-            member.kill()
-            member.wait()
+    """Run members of a KIP-848 group in threads: of librdkafka, as kafka-python lacks them."""
+
+    def member(done):
+        consumer = Consumer(
+            {
+                "bootstrap.servers": broker.bootstrap_servers,
+                "group.id": group,
+                "group.protocol": "consumer",
+                "client.rack": RACK,
+            }
+        )
+        consumer.subscribe(["orders"])
+        while not done.is_set():
+            consumer.poll(0.2)
+        consumer.close()
+
+    return in_threads(*[member] * count)
 
 
 @pytest.mark.oracle

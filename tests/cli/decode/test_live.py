@@ -11,7 +11,6 @@ import pytest
 from quorate.cli.connection import CONNECTION_OPTIONS
 from quorate.cli.errors import note
 from tests.broker.broker import free_ports
-from tests.broker.fixtures import broker as broker
 
 
 def commit(broker, group, *offsets):
@@ -32,12 +31,12 @@ def commit(broker, group, *offsets):
 
 
 @pytest.mark.oracle
-def test_a_live_cluster_shows_the_same_as_its_log_directory(quorate, broker):
-    commit(broker, "cli-live", 3, 5, 8)
-    ended = quorate("decode", "-b", broker.bootstrap_servers, "--group", "cli-live", "--type", "OffsetCommit")
+def test_a_live_cluster_shows_the_same_as_its_log_directory(quorate, racked):
+    commit(racked, "cli-live", 3, 5, 8)
+    ended = quorate("decode", "-b", racked.bootstrap_servers, "--group", "cli-live", "--type", "OffsetCommit")
     assert (ended.status, ended.err) == (0, "")
     assert [json.loads(line)["value"]["offset"] for line in ended.lines] == [3, 5, 8]
-    on_disk = quorate("decode", broker.log_dir, "--group", "cli-live", "--type", "OffsetCommit")
+    on_disk = quorate("decode", racked.log_dir, "--group", "cli-live", "--type", "OffsetCommit")
     assert ended.out == on_disk.out
     by_number = (
         "--partition",
@@ -49,28 +48,28 @@ def test_a_live_cluster_shows_the_same_as_its_log_directory(quorate, broker):
         "--format",
         "kafka",
     )
-    assert len(quorate("decode", "-b", broker.bootstrap_servers, *by_number, "--type", "1").lines) == 2
+    assert len(quorate("decode", "-b", racked.bootstrap_servers, *by_number, "--type", "1").lines) == 2
 
 
 @pytest.mark.oracle
-def test_since_and_until_apply_to_a_live_cluster(quorate, broker):
-    commit(broker, "cli-times", 1)
+def test_since_and_until_apply_to_a_live_cluster(quorate, racked):
+    commit(racked, "cli-times", 1)
     time.sleep(0.01)
     middle = time.time_ns() // 1_000_000
-    commit(broker, "cli-times", 2)
-    options = ("decode", "-b", broker.bootstrap_servers, "--group", "cli-times", "--type", "OffsetCommit")
+    commit(racked, "cli-times", 2)
+    options = ("decode", "-b", racked.bootstrap_servers, "--group", "cli-times", "--type", "OffsetCommit")
     before, since = quorate(*options, "--until", middle), quorate(*options, "--since", middle)
     assert [json.loads(line)["value"]["offset"] for line in before.lines] == [1]
     assert [json.loads(line)["value"]["offset"] for line in since.lines] == [2]
 
 
 @pytest.mark.oracle
-def test_follow_runs_until_ctrl_c(start, broker):
-    commit(broker, "cli-follow", 1)
-    process = start("decode", "-b", broker.bootstrap_servers, "--follow", "--group", "cli-follow", "--type", "1")
+def test_follow_runs_until_ctrl_c(start, racked):
+    commit(racked, "cli-follow", 1)
+    process = start("decode", "-b", racked.bootstrap_servers, "--follow", "--group", "cli-follow", "--type", "1")
     assert json.loads(process.stdout.readline())["value"]["offset"] == 1
     for offset in (2, 3):
-        commit(broker, "cli-follow", offset)
+        commit(racked, "cli-follow", offset)
         assert json.loads(process.stdout.readline())["value"]["offset"] == offset
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
@@ -78,21 +77,21 @@ def test_follow_runs_until_ctrl_c(start, broker):
 
 
 @pytest.mark.oracle
-def test_follow_reports_a_lost_and_a_restored_connection_once(start, broker):
-    commit(broker, "cli-outage", 1)
-    process = start("decode", "-b", broker.bootstrap_servers, "--follow", "--group", "cli-outage", "--type", "1")
+def test_follow_reports_a_lost_and_a_restored_connection_once(start, racked):
+    commit(racked, "cli-outage", 1)
+    process = start("decode", "-b", racked.bootstrap_servers, "--follow", "--group", "cli-outage", "--type", "1")
     assert json.loads(process.stdout.readline())["value"]["offset"] == 1
-    broker.stop()
+    racked.stop()
     try:
         lost = process.stderr.readline().decode()
     finally:
-        broker.start()
+        racked.start()
     back = process.stderr.readline().decode()
-    commit(broker, "cli-outage", 2)
+    commit(racked, "cli-outage", 2)
     assert json.loads(process.stdout.readline())["value"]["offset"] == 2
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=300) == (b"", b"")
-    where = f"{broker.bootstrap_servers} (PLAINTEXT): "
+    where = f"{racked.bootstrap_servers} (PLAINTEXT): "
     assert lost == where + (
         "connection lost to the leaders of 3 of 3 partitions; reading continues when they are back\n"
     )
@@ -100,9 +99,9 @@ def test_follow_reports_a_lost_and_a_restored_connection_once(start, broker):
 
 
 @pytest.mark.oracle
-def test_a_missing_partition_or_topic_is_an_error(quorate, broker):
-    commit(broker, "cli-nothing", 1)
-    server = ("decode", "-b", broker.bootstrap_servers)
+def test_a_missing_partition_or_topic_is_an_error(quorate, racked):
+    commit(racked, "cli-nothing", 1)
+    server = ("decode", "-b", racked.bootstrap_servers)
     for options, complaint in (
         (("--partition", 99), "__consumer_offsets has partitions 0 to 2, not 99"),
         (("--topic", "__share_group_state"), "__share_group_state does not exist"),
@@ -114,10 +113,10 @@ def test_a_missing_partition_or_topic_is_an_error(quorate, broker):
 
 
 @pytest.mark.oracle
-def test_a_refused_login_does_not_show_the_password(start, broker, monkeypatch):
+def test_a_refused_login_does_not_show_the_password(start, racked, monkeypatch):
     monkeypatch.setenv("QUORATE_SASL_PASSWORD", "s3cret-pass")
     login = ("--security-protocol", "SASL_PLAINTEXT", "--sasl-mechanism", "PLAIN", "--sasl-plain-username", "u")
-    done = start("decode", "-b", broker.bootstrap_servers, *login, "--connect-timeout-ms", 3000)
+    done = start("decode", "-b", racked.bootstrap_servers, *login, "--connect-timeout-ms", 3000)
     out, err = done.communicate(timeout=300)
     assert (done.returncode, out) == (1, b"")
     assert err.startswith(b"error: ")

@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from tests.cli.assign.test_live import PATIENCE_S, RACK, consumer_members, racked
-
-__all__ = ["racked"]
+from tests.cli.assign.test_live import PATIENCE_S, consumer_members
+from tests.cli.conftest import RACK
 
 
 @pytest.mark.oracle
