@@ -41,10 +41,18 @@ def rows(text: str, version: KafkaVersion) -> dict[tuple[str, str], tuple[str, .
     return found
 
 
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the program that prints the configs."""
+    folder = tmp_path_factory.mktemp("classes")
+    script().compile_into(folder, class_path(RELEASES[0]))
+    return folder
+
+
 @pytest.mark.parametrize("version", RELEASES, ids=lambda version: version.short)
-def test_table_equals_the_configs_of_kafkas_classes(version: KafkaVersion) -> None:
+def test_table_equals_the_configs_of_kafkas_classes(classes: Path, version: KafkaVersion) -> None:
     made = script()
-    real = made.rows_of(class_path(version))
+    real = made.rows_of(class_path(version), classes)
     assert rows(made.FILE.read_text(encoding="utf-8"), version) == real
 
 
