@@ -6,7 +6,6 @@ The summary reports which scenario ran on which runtime.
 """
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from quorate.codecs.releases import KafkaVersion
 from quorate.integration import Cluster
 
-HERE = Path(__file__).parent
 SCENARIOS: dict[str, dict[tuple[str, str], list[str]]] = {}
 """Scenario → runtime and Kafka version → outcomes of its tests."""
 
@@ -49,7 +47,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     cases: dict[str, list[pytest.Item]] = {}
     """Test → its cases on real brokers."""
     for item in items:
-        if HERE not in item.path.parents:
+        if not item.nodeid.startswith("tests/integration/"):
             continue
         embedded = runtime_of(item) == "embedded"
         given = "kafka_cluster_factory" in getattr(item, "fixturenames", ())

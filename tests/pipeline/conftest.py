@@ -18,9 +18,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("long_on_spark") and "[spark" in item.nodeid:
             item.add_marker("long")
-    embedded = [item for item in items if Path(__file__).parent in item.path.parents and "[embedded" in item.name]
+    embedded = {item for item in items if item.nodeid.startswith("tests/pipeline/") and "[embedded" in item.name}
     if embedded:
-        config.hook.pytest_deselected(items=embedded)
+        config.hook.pytest_deselected(items=list(embedded))
         items[:] = [item for item in items if item not in embedded]
 
 
