@@ -30,20 +30,30 @@ NAMED = (ClassicHistory, MixedHistory, AnyHistory)
 
 HISTORIES: dict[str, tuple[Callable[..., Any], int, range, dict[str, Any]]] = {
     "consumer groups": (History, 40, range(portion(60)), {}),
-    "consumer groups that name topics": (History, 40, range(1000, 1030), {"regexes": 0}),
-    "consumer groups without static members": (History, 40, range(2000, 2020), {"statics": 0}),
+    "consumer groups that name topics": (History, 40, range(1000, 1000 + portion(30)), {"regexes": 0}),
+    "consumer groups without static members": (History, 40, range(2000, 2000 + portion(20)), {"statics": 0}),
     "consumer groups with a plug-in assignor": (History, 40, range(3000, 3000 + portion(40)), {"plug_in": True}),
     "classic groups": (ClassicHistory, 50, range(portion(25)), {}),
-    "one classic group": (ClassicHistory, 50, range(1000, 1025), {"groups": 1}),
+    "one classic group": (ClassicHistory, 50, range(1000, 1000 + portion(25)), {"groups": 1}),
     "one classic group without static members": (
         ClassicHistory,
         50,
-        range(2000, 2010),
+        range(2000, 2000 + portion(10)),
         {"groups": 1, "statics": False},
     ),
     "groups of both protocols": (MixedHistory, 40, range(portion(30)), {}),
-    "groups of both protocols without static members": (MixedHistory, 40, range(1000, 1015), {"statics": False}),
-    "groups of both protocols that behave well": (MixedHistory, 40, range(2000, 2015), {"well_behaved": True}),
+    "groups of both protocols without static members": (
+        MixedHistory,
+        40,
+        range(1000, 1000 + portion(15)),
+        {"statics": False},
+    ),
+    "groups of both protocols that behave well": (
+        MixedHistory,
+        40,
+        range(2000, 2000 + portion(15)),
+        {"well_behaved": True},
+    ),
     "share groups": (ShareHistory, 40, range(portion(80)), {}),
     "streams groups": (StreamsHistory, 40, range(portion(80)), {}),
 }

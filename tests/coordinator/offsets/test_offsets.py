@@ -8,6 +8,7 @@ import pytest
 from quorate.codecs import decode_record
 from tests.coordinator.scripts import Duel
 from tests.coordinator.test_loads import FOLDERS, records_of
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -196,7 +197,7 @@ def simple_history(duel: Duel, seed: int) -> None:
     duel.request("OffsetFetch", 8, groups=[{"groupId": group, "topics": None} for group in player.groups])
 
 
-@pytest.mark.parametrize("seed", range(SCRIPTS))
+@pytest.mark.parametrize("seed", range(portion(SCRIPTS)))
 def test_random_offset_requests_to_groups_without_members(oracle: Oracle, seed: int) -> None:
     simple_history(Duel(oracle, note=f"seed {seed}"), seed)
 
