@@ -27,7 +27,15 @@ Racks = tuple[str | None, ...]
 
 def runs(starts: Ints, counts: Ints) -> Ints:
     """Return the numbers `starts[i]` to `starts[i] + counts[i] - 1`, concatenated for all `i`."""
-    return np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+    numbers: Ints = np.repeat(starts - np.cumsum(counts) + counts, counts)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def concatenated(parts: Sequence[Ints]) -> Ints:
+    """Return the parts as one array, which is a part itself if the others are empty."""
+    full = [part for part in parts if len(part)]
+    return full[0] if len(full) == 1 else np.concatenate([np.empty(0, np.int64), *full])
 
 
 def stable_order(numbers: Ints, count: int) -> Ints:

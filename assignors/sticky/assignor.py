@@ -86,7 +86,7 @@ class _Sticky(Assignor):
             newest = max(max_generation, int(claims.generation.max()))
             member, number = assign_different(group, owned, stale_owners(group, claims, newest), racks, topics)
             dealt = Dealt(member, number, _transferring(group, claims, member, number))
-        if self._hands_over:
+        if self._hands_over and dealt.transferring.any():
             now = ~dealt.transferring
             dealt = Dealt(dealt.member[now], dealt.number[now], dealt.transferring[now])
         return Assignment.from_owners(group.topology, group.member_ids, dealt.number, dealt.member)

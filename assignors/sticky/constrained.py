@@ -16,7 +16,7 @@ import numpy as np
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.ownership import Bools, Ownership
 from quorate.assignors.sticky.racks import RackView
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, concatenated, stable_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     most = least + (extra > 0)
 
     # 1. The partitions that members keep.
-    claimed_by = np.full(int(group.topology.first[-1]), -1, np.int64)
+    claimed_by = np.full(int(group.topology.first[-1]), -1, np.int32)
     member, number = owned.member, owned.number
     claimed_by[number] = member
     rejected = racks.mismatch(member, number)
@@ -53,7 +53,7 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     if rejected.any():
         member, number = member[~rejected], number[~rejected]
     if as_of_3_7:
-        member, number = _by_partition_and_topic(group, member, number, topics)
+        member, number = _by_partition_and_topic(group, member, number, everything)
     sizes = np.bincount(member, minlength=members)
     place = np.arange(len(member)) - (np.cumsum(sizes) - sizes)[member]
     full = np.zeros(members, np.bool_)
@@ -79,7 +79,7 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     ready = by_id[(sizes >= least) & ~full[by_id]] if extras_left else by_id[:0]
 
     # 3. Deal: within racks first.
-    dealt: list[tuple[Ints, Ints]] = []
+    dealt = [(member, number)]
     if racks.aware:
         local = _RackRound(group, needy, lacking, ready, extras_left)
         chosen = local.deal(group.topology.replica_racks_of[unassigned])
@@ -88,30 +88,24 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
         unassigned = unassigned[~found]
         needy, lacking, ready = local.needy, local.lacking, local.ready
     dealt.append((_deal_rounds(needy, lacking, ready, len(unassigned)), unassigned))
+    member, number = (concatenated(parts) for parts in zip(*dealt, strict=True))
 
-    new_member = np.concatenate([one for one, _ in dealt])
-    new_number = np.concatenate([one for _, one in dealt])
-    owner = claimed_by[new_number]
-    transferring = (owner >= 0) & (owner != new_member)
+    owner = claimed_by[number]
+    transferring = (owner >= 0) & (owner != member)
     if len(owned.contested):
-        transferring |= np.isin(new_number, owned.contested)
-    return Dealt(
-        np.concatenate([member, new_member]),
-        np.concatenate([number, new_number]),
-        np.concatenate([np.zeros(len(member), np.bool_), transferring]),
-    )
+        transferring |= np.isin(number, owned.contested)
+    return Dealt(member, number, transferring)
 
 
-def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, topics: Ints) -> tuple[Ints, Ints]:
-    """Sort by member, then by partition id, then by topic."""
-    if not len(number):
-        return member, number
-    topology = group.topology
-    rank = np.zeros(len(topology.topics), np.int64)
-    rank[topics] = np.arange(len(topics))
-    partition = topology.partition_of[number]
-    order = np.lexsort((rank[topology.topic_of[number]], partition, member))
-    return member[order], number[order]
+def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, everything: Ints) -> tuple[Ints, Ints]:
+    """Sort owned partitions by member, then by partition id, then in the order of `everything`."""
+    owner = np.full(int(group.topology.first[-1]), len(group), np.int64)
+    owner[number] = member
+    partition = group.topology.partition_of[everything]
+    in_order = everything[stable_order(partition, int(partition.max(initial=0)) + 1)]
+    order = stable_order(owner[in_order], len(group) + 1)[: len(number)]
+    number = in_order[order]
+    return owner[number], number
 
 
 def _deal_rounds(needy: Ints, lacking: Ints, ready: Ints, count: int) -> Ints:
@@ -120,19 +114,10 @@ def _deal_rounds(needy: Ints, lacking: Ints, ready: Ints, count: int) -> Ints:
     In rounds, each of `needy` gets one partition until it lacks none; then each of `ready` gets
     one. Members that lack none any more are appended to `ready` as they get there.
     """
-    total = int(lacking.sum())
-    at = np.repeat(np.arange(len(needy)), lacking)
-    rounds = np.arange(total) - (np.cumsum(lacking) - lacking)[at]
-    in_order = at[_stable(rounds)]
-    queue = np.concatenate([ready, needy[_stable(lacking)]])
-    return np.concatenate([needy[in_order], queue[: count - total]])
-
-
-def _stable(values: Ints) -> Ints:
-    """Return a stable argsort of values from 0; values below 2¹⁶ use NumPy's faster sort."""
-    if len(values) and int(values.max()) < 1 << 16:
-        return np.argsort(values.astype(np.uint16), kind="stable")
-    return np.argsort(values, kind="stable")
+    rounds = np.arange(lacking.max(initial=0))[:, np.newaxis] < lacking
+    in_rounds = np.broadcast_to(needy, rounds.shape)[rounds]
+    queue = np.concatenate([ready, needy[np.argsort(lacking, kind="stable")]])
+    return concatenated([in_rounds, queue[: count - len(in_rounds)]])
 
 
 class _RackRound:

@@ -93,10 +93,12 @@ def sticky_claims(group: GroupSpec) -> Claims:
     numbers = np.array(number, np.int64)
     if decoded is not None:
         generation[decoded.complete] = decoded.generation[decoded.complete]
-        owners, numbers = np.concatenate([decoded.member, owners]), np.concatenate([decoded.number, numbers])
-        if len(number):
+        if number:
+            owners, numbers = np.concatenate([decoded.member, owners]), np.concatenate([decoded.number, numbers])
             order = np.argsort(owners, kind="stable")
             owners, numbers = owners[order], numbers[order]
+        else:
+            owners, numbers = decoded.member, decoded.number
     return Claims(owners, numbers, generation, subscription_generation, numbering.missing_topics)
 
 

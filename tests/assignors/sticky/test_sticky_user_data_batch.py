@@ -10,7 +10,7 @@ from quorate.assignors.sticky import StickyAssignor, ownership, user_data_batch
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
 
-NAMES = ("t", "orders", "orders-2", "a.rather.long.name.of.a.topic", "grün", "緑", "gone", "weg-ü", "gaps", "")
+NAMES = ("t", "orders", "orders-2", "a.rather.long.name.of.a.topic", "grün", "緑", "gone", "weg-ü", "gaps", "", "t\0")
 TOPICS = [Topic(name=name, partitions=5) for name in NAMES[:6]] + [Topic(name="gaps", partitions=2, numbers=[0, 3])]
 
 
@@ -88,7 +88,7 @@ def test_names_with_colliding_hashes_are_distinguished(monkeypatch):
 
 
 def test_user_data_of_java_clients_is_decoded_in_the_batch():
-    topology = Topology.of({f"topic{number}": 40 for number in range(20)})
+    topology = Topology.of({f"topic{number}": 40 for number in range(20)} | {"for-few-members": 10})
     members = {f"m{number}": Member(topics=list(topology.index)) for number in range(200)}
     assignment = StickyAssignor().assign(members, topology)
     sent = [StickyAssignor.subscription_user_data(assignment[member], 7) for member in members]
@@ -96,7 +96,7 @@ def test_user_data_of_java_clients_is_decoded_in_the_batch():
     assert decoded.complete.all()
     assert set(decoded.generation.tolist()) == {7}
     assert np.array_equal(np.bincount(decoded.member), assignment.counts)
-    assert sorted(decoded.number.tolist()) == list(range(800))
+    assert sorted(decoded.number.tolist()) == list(range(810))
 
 
 @pytest.mark.parametrize("sent", [[], [None], [b""], [b"\x00" * 7], [b"\x7f\xff\xff\xff\x00\x00\x00\x00"] * 50])
