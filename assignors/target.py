@@ -63,7 +63,7 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
     if len(changed) < len(group):
         same = np.ones(len(group), np.bool_)
         same[changed] = False
-        partitions[np.repeat(same, lengths)] = group.owned[same[group.owning]]
+        partitions[np.repeat(same, lengths)] = group.owned[np.repeat(same, group.owned_counts)]
     partitions[runs(new_offsets[changed], counts)] = numbers
     assignment = Assignment(group.topology, group.member_ids, new_offsets, partitions)
     return TargetAssignment(group, assignment, changed)

@@ -19,7 +19,7 @@ from quorate.assignors.server.ids import subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
 from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_few
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, stable_order
 from quorate.codecs.releases import KafkaVersion
 
 Bools = npt.NDArray[np.bool_]
@@ -111,13 +111,17 @@ def _few_members(group: GroupSpec, jdk: int) -> FewMembers:
 
 def _unowned(group: GroupSpec, topics: Ints) -> Ints:
     """Return the partitions of the topics, topic after topic, that have no owner for the broker."""
-    row = group.topology.partitions_of(topics)
+    topology = group.topology
     if not len(group.owned) and not len(group.withheld):
-        return row
-    free = np.ones(group.topology.first[-1] + 1, np.bool_)  # the last one is that of -1, a deleted partition
+        return topology.partitions_of(topics)
+    free = np.ones(topology.first[-1] + 1, np.bool_)
     free[group.owned] = False
     free[group.withheld] = False
-    return row[free[row]]
+    row = np.flatnonzero(free[:-1])  # the last one is that of -1, a deleted partition
+    rank = np.full(len(topology), len(topics), np.int64)
+    rank[topics] = np.arange(len(topics))
+    ranks = rank[topology.topic_of[row]]
+    return row[stable_order(ranks, len(topics) + 1)[: np.count_nonzero(ranks < len(topics))]]
 
 
 def _owned_of(group: GroupSpec, subscribed: Bools) -> Ints:
