@@ -71,6 +71,7 @@ def lags(engine: Engine, ends: dict[str, list[Any]]) -> pa.Table:
     return engine.lag(rows, pa.table(ends), isolation_level="read_committed")
 
 
+@pytest.mark.long_on_spark  # test_both_engines_read_the_same_end_offsets (jobs/test_lag.py) has such files
 def test_a_repeated_snapshot_counts_once_and_times_may_be_numbers(engine: Engine) -> None:
     time, ms = "2026-11-21T09:00:00Z", int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
     of = {"topic": ["orders"], "partition": ["0"]}

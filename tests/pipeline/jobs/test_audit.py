@@ -15,6 +15,9 @@ from tests.pipeline.jobs.test_rebalances import group_of
 
 UPGRADE = "upgrade-4.0-to-4.3-and-back"
 
+# In `make test`, tests/pipeline/test_command.py compares the audit of a capture on both engines.
+pytestmark = pytest.mark.long_on_spark
+
 
 @pytest.fixture(scope="module")
 def found(engine: Engine) -> list[Rowlike]:
@@ -26,7 +29,6 @@ def of(found: list[Rowlike], capture: str, group: str) -> list[tuple[str, int | 
     return [(row["finding"], row["epoch"]) for row in found if (row["log_topic"], row["group"]) == (capture, group)]
 
 
-@pytest.mark.long_on_spark
 def test_the_recorded_upgrade_and_downgrade_are_findings(found: list[Rowlike]) -> None:
     assert of(found, UPGRADE, "ship-orders") == [
         ("upgraded", 4), ("downgraded", 6), ("topic-record", 8), ("will-bump", 8),

@@ -19,6 +19,7 @@ from quorate.pipeline.local.lag import snapshots as local_snapshots
 from quorate.pipeline.schema import INT, LONG, TEXT, TIME, OptionError
 from quorate.pipeline.session import read_spark_table
 from quorate.pipeline.tables import read_table
+from tests.extent import is_full
 from tests.pipeline.helpers.engines import Engine, LocalEngine, SparkEngine
 from tests.pipeline.helpers.jobs import Rowlike, everything, replay_stored, rows_of, stored_rows
 from tests.pipeline.helpers.random_logs import Stored, random_commits
@@ -127,9 +128,10 @@ def test_rows_without_offsets_are_errors(engine: Engine) -> None:
     at = table.schema.get_field_index("offset")
     rows = engine.rows([table.set_column(at, table.schema.field(at), pa.nulls(table.num_rows, pa.int64()))])
     with pytest.raises((PySparkException, InputError), match="cannot be ordered"):
-        engine.lag(rows, SNAPSHOTS)
-    with pytest.raises((PySparkException, InputError), match="cannot be ordered"):
         engine.state(rows)
+    if is_full() or isinstance(engine, LocalEngine):  # on Spark the same column, in four attempts
+        with pytest.raises((PySparkException, InputError), match="cannot be ordered"):
+            engine.lag(rows, SNAPSHOTS)
 
 
 def test_rows_of_two_clusters_are_errors(spark: SparkSession) -> None:

@@ -61,6 +61,7 @@ def found(engine: Engine) -> Tables:
     return {name: table.to_pylist() for name, table in tables.items()}
 
 
+@pytest.mark.long_on_spark  # test_both_engines_return_the_same_tables is shorter
 def test_cross_rack_partitions_equal_the_responses_of_brokers(found: Tables) -> None:
     rows = by_group(found["summary"])
     racks = {topic.name: list(topic.racks) for topic in topology().topics}
@@ -76,6 +77,7 @@ def test_cross_rack_partitions_equal_the_responses_of_brokers(found: Tables) -> 
     assert {name for _, name in rows} == {CURRENT, "uniform", "range", "sticky", "rack-aware-uniform"}
 
 
+@pytest.mark.long_on_spark
 def test_sums_are_over_pairs_and_savings_are_relative_to_the_current_assignment(found: Tables) -> None:
     rows = by_group(found["summary"])
     pairs: dict[tuple[str, str], list[Rowlike]] = {}
@@ -102,6 +104,7 @@ def test_sums_are_over_pairs_and_savings_are_relative_to_the_current_assignment(
             assert rows[group, name]["crossing"] == min(rows[at]["crossing"] for at in rows if at[0] == group)
 
 
+@pytest.mark.long_on_spark
 def test_without_follower_fetching_partitions_are_read_from_leaders(found: Tables) -> None:
     engine = LocalEngine()
     leaders = {racks[0] for topic in topology().topics for racks in topic.racks}

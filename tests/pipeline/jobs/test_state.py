@@ -147,10 +147,10 @@ def test_rows_without_markers_count_as_committed(engine: Engine) -> None:
 # ---- random logs
 
 
-def random_logs(engine: Engine) -> Iterator[tuple[str, list[Stored]]]:
-    """Yield logs of new seeds; for Spark, which takes longer, a part of them."""
+def random_logs() -> Iterator[tuple[str, list[Stored]]]:
+    """Yield logs of new seeds."""
     first = Random().randrange(1 << 30)
-    count = portion(12) if isinstance(engine, SparkEngine) else 12
+    count = portion(12)
     for seed in range(first, first + 5 * count):
         yield f"commits of seed {seed}", random_commits(seed)
     for seed in range(first, first + count):
@@ -171,7 +171,7 @@ def end_of_write(stored: list[Stored], offset: int) -> int:
 def test_the_state_of_random_logs_equals_a_replay(engine: Engine) -> None:
     logs: dict[str, list[Stored]] = {}
     last: dict[tuple[str, int], int] = {}
-    for name, stored in random_logs(engine):
+    for name, stored in random_logs():
         for part, share in (("all", 1.0), ("half", 0.5)):
             log = f"{part} of {name}"
             logs[log] = stored
