@@ -50,16 +50,14 @@ def test_a_failure_shows_the_token_which_repeats_it(project: pytest.Pytester) ->
     again.stdout.fnmatch_lines([f"*replay='{token}'*"])
 
 
-@pytest.mark.parametrize(
-    ("test", "message"),
-    [
-        ("@pytest.mark.simulate\ndef test(simulation): pass", "*is: async def test(simulation)*"),
-        ("@pytest.mark.simulate(5)\nasync def test(simulation): pass", "*use simulate(seeds=5)*"),
-        ("@pytest.mark.simulate(sed=5)\nasync def test(simulation): pass", "*no argument sed*"),
-    ],
-)
-def test_a_wrong_use_is_explained(pytester: pytest.Pytester, test: str, message: str) -> None:
-    pytester.makepyfile(f"import pytest\n{test}\n")
+def test_a_wrong_use_is_explained(pytester: pytest.Pytester) -> None:
+    wrong = {
+        "@pytest.mark.simulate\ndef test(simulation): pass": "*is: async def test(simulation)*",
+        "@pytest.mark.simulate(5)\nasync def test(simulation): pass": "*use simulate(seeds=5)*",
+        "@pytest.mark.simulate(sed=5)\nasync def test(simulation): pass": "*no argument sed*",
+    }
+    pytester.makepyfile(**{f"test_{number}": f"import pytest\n{test}\n" for number, test in enumerate(wrong)})
     ran = pytester.runpytest_subprocess()
-    ran.assert_outcomes(failed=1)
-    ran.stdout.fnmatch_lines([message])
+    ran.assert_outcomes(failed=3)
+    for message in wrong.values():
+        ran.stdout.fnmatch_lines([message])
