@@ -109,8 +109,8 @@ class Broker:
     """A running broker.
 
     `configs` are added to its server.properties. `jvm` are options of the JVM. `listener` is the
-    security protocol of the clients' listener; the controller's is always PLAINTEXT. `version` is
-    `VERSION` or `NEWEST`.
+    security protocol of the clients' listener; the controller's is always PLAINTEXT. `second` is
+    that of another listener named SECOND, at `second_servers`. `version` is `VERSION` or `NEWEST`.
     """
 
     def __init__(
@@ -118,13 +118,18 @@ class Broker:
         configs: Mapping[str, object] | None = None,
         *,
         listener: str = "PLAINTEXT",
+        second: str | None = None,
         jvm: tuple[str, ...] = (),
         version: str = VERSION,
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="quorate-broker-"))
         self.log_dir = self.folder / "data"
-        self.port, controller = free_ports(2)
+        self.port, controller, other = free_ports(3)
         self.bootstrap_servers = f"127.0.0.1:{self.port}"
+        self.second_servers = f"127.0.0.1:{other}"
+        for_clients, protocols = f"CLIENT://{self.bootstrap_servers}", f"CLIENT:{listener},CONTROLLER:PLAINTEXT"
+        if second is not None:
+            for_clients, protocols = f"{for_clients},SECOND://{self.second_servers}", f"{protocols},SECOND:{second}"
         self._listener = listener
         self._jvm = jvm
         self._version = version
@@ -134,9 +139,9 @@ class Broker:
             "process.roles": "broker,controller",
             "node.id": 1,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"CLIENT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"CLIENT://127.0.0.1:{self.port}",
-            "listener.security.protocol.map": f"CLIENT:{listener},CONTROLLER:PLAINTEXT",
+            "listeners": f"{for_clients},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": for_clients,
+            "listener.security.protocol.map": protocols,
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "CLIENT",
             "log.dirs": self.log_dir,

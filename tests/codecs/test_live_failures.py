@@ -5,6 +5,7 @@ import socket
 import subprocess
 import time
 from collections import deque
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -171,30 +172,7 @@ def sasl(username: str, password: str, mechanism: str = "PLAIN") -> dict[str, An
     }
 
 
-@with_broker
-def test_wrong_credentials_and_missing_permissions_are_reported():
-    need_broker()
-    users = 'username="admin" password="a" user_admin="a" user_nobody="n"'
-    settings = {
-        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": f"{PLAIN_LOGIN} required {users};",
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:admin;User:ANONYMOUS",
-    }
-    with Broker(settings, listener="SASL_PLAINTEXT") as own:
-        servers = own.bootstrap_servers
-        with pytest.raises(LiveError, match="__consumer_offsets does not exist; brokers create it"):
-            next(read_live(servers, **sasl("admin", "a")))
-        assert "not allowed to describe __consumer_offsets" in failure(servers, **sasl("nobody", "n"))
-        message = failure(servers, **sasl("admin", "wrong"))
-        assert "Invalid username or password" in message or "does this listener accept" in message
-        message = failure(servers, **sasl("admin", "a", "SCRAM-SHA-256"))
-        assert "does not offer this sasl_mechanism" in message or "does this listener accept" in message
-        assert "does this listener accept the security_protocol and credentials given?" in failure(servers)
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def key_store(tmp_path_factory) -> tuple[Path, Path]:
     """Return a key store with a certificate for 127.0.0.1, and the certificate in PEM format."""
     need_broker()
@@ -212,21 +190,45 @@ def key_store(tmp_path_factory) -> tuple[Path, Path]:
     return store, certificate
 
 
-@with_broker
-def test_tls_requires_the_brokers_certificate(key_store):
-    store, certificate = key_store
+@pytest.fixture(scope="module")
+def secure(key_store) -> Iterator[Broker]:
+    """Start a new broker with a listener for logins, and one for TLS with anonymous users."""
+    users = 'username="admin" password="a" user_admin="a" user_nobody="n"'
+    tls = "listener.name.second.ssl"
     settings = {
-        "listener.name.client.ssl.keystore.location": store,
-        "listener.name.client.ssl.keystore.password": "changeit",
-        "listener.name.client.ssl.key.password": "changeit",
-        "listener.name.client.ssl.truststore.location": store,
-        "listener.name.client.ssl.truststore.password": "changeit",
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": f"{PLAIN_LOGIN} required {users};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin;User:ANONYMOUS",
+        f"{tls}.key.password": "changeit",
+        **{f"{tls}.{store}.location": key_store[0] for store in ("keystore", "truststore")},
+        **{f"{tls}.{store}.password": "changeit" for store in ("keystore", "truststore")},
     }
-    with Broker(settings, listener="SSL") as own:
-        with pytest.raises(LiveError, match="__consumer_offsets does not exist"):
-            next(read_live(own.bootstrap_servers, security_protocol="SSL", ssl_cafile=str(certificate)))
-        message = failure(own.bootstrap_servers, security_protocol="SSL")
-        assert "CERTIFICATE_VERIFY_FAILED" in message
-        assert message.endswith("set ssl_cafile to the certificate of the CA")
-        message = failure(own.bootstrap_servers)
-        assert "this listener may require TLS" in message or "does this listener accept" in message
+    with Broker(settings, listener="SASL_PLAINTEXT", second="SSL") as running:
+        yield running
+
+
+@with_broker
+def test_wrong_credentials_and_missing_permissions_are_reported(secure):
+    servers = secure.bootstrap_servers
+    with pytest.raises(LiveError, match="__consumer_offsets does not exist; brokers create it"):
+        next(read_live(servers, **sasl("admin", "a")))
+    assert "not allowed to describe __consumer_offsets" in failure(servers, **sasl("nobody", "n"))
+    message = failure(servers, **sasl("admin", "wrong"))
+    assert "Invalid username or password" in message or "does this listener accept" in message
+    message = failure(servers, **sasl("admin", "a", "SCRAM-SHA-256"))
+    assert "does not offer this sasl_mechanism" in message or "does this listener accept" in message
+    assert "does this listener accept the security_protocol and credentials given?" in failure(servers)
+
+
+@with_broker
+def test_tls_requires_the_brokers_certificate(secure, key_store):
+    servers = secure.second_servers
+    with pytest.raises(LiveError, match="__consumer_offsets does not exist"):
+        next(read_live(servers, security_protocol="SSL", ssl_cafile=str(key_store[1])))
+    message = failure(servers, security_protocol="SSL")
+    assert "CERTIFICATE_VERIFY_FAILED" in message
+    assert message.endswith("set ssl_cafile to the certificate of the CA")
+    message = failure(servers)
+    assert "this listener may require TLS" in message or "does this listener accept" in message
