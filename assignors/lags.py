@@ -158,9 +158,6 @@ class AdminLags(_Guarded):
     offset it is 0 if `auto_offset_reset` is `latest`, otherwise the number of its records (log end
     minus log start offset).
 
-    One read sends one OffsetFetch to the group's coordinator and one ListOffsets to each leader
-    (two
-    if log start offsets are needed). The connection is opened and closed for each read.
     One read sends one OffsetFetch to the group's coordinator and one ListOffsets to each leader, or
     two if log start offsets are needed. The connection is opened and closed for each read.
 

@@ -156,8 +156,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             return 0.0  # without partitions, `poll` waits for them
         if not self._subscription.has_all_fetch_positions():
             return POSITION_SECONDS  # kafka-python sleeps until positions are known
-        if not self.config["enable_auto_commit"]:
-            return WAKE_UP_SECONDS
+        if not self.config["enable_auto_commit"] or self._committing:
+            return WAKE_UP_SECONDS  # a commit before a rebalance is pending, and delays automatic ones
         return max(0.0, min(WAKE_UP_SECONDS, self.next_auto_commit_deadline - time.monotonic()))
 
     def need_rejoin(self) -> bool:

@@ -55,6 +55,9 @@ log = logging.getLogger(__name__)
 REBALANCE_POLL_MS = 100
 """How long a `poll()` waits for a rebalance before it fetches from the partitions it keeps."""
 
+LEAST_POLL_MS = 20
+"""How long a `poll()` without records waits at least before it checks the group again."""
+
 FIRST_METADATA_MS = 1_000
 """How long a consumer waits for the metadata of its topics before it joins without it.
 
@@ -337,7 +340,9 @@ class Companion(ConsumerCompanion):
         return self._type._process_sync_group_response(coordinator, response, send_time)
 
     def _time_to_next_poll(self) -> float:
-        seconds = float(self._type.time_to_next_poll(self._coordinator))
+        # kafka-python returns 0 while the response to a heartbeat is overdue, and its `poll()` then
+        # repeats without waiting: a coordinator that is frozen or unreachable costs a whole core.
+        seconds = max(float(self._type.time_to_next_poll(self._coordinator)), LEAST_POLL_MS / 1000)
         return min(seconds, REBALANCE_POLL_MS / 1000) if self._keeps_reading() else seconds
 
 

@@ -1,7 +1,8 @@
 """`Detour`: a SOCKS5 proxy, with which the network of a single client can be cut.
 
 kafka-python uses it as `proxy_url`. A cut holds bytes back and keeps connections open, like a
-firewall that drops packets. After healing, the held bytes are sent.
+firewall that drops packets. After healing, the held bytes are sent. New connections are accepted
+meanwhile: kafka-python uses a whole core until a proxy responds.
 """
 
 import socket
@@ -59,7 +60,6 @@ class Detour:
         host, port = socket.inet_ntoa(_exactly(client, 4)), struct.unpack("!H", _exactly(client, 2))[0]
         assert host == "127.0.0.1"
         way = self._way_to(port)
-        way.wait()
         try:
             broker = socket.create_connection((host, port), 30)
         except OSError:

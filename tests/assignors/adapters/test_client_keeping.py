@@ -168,6 +168,20 @@ def test_kafka_python_rejoins_if_it_was_removed_between_join_and_sync(joining):
     assert joining.need_rejoin()
 
 
+@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
+def test_kafka_python_waits_for_records_while_the_response_to_a_heartbeat_is_overdue(assignor):
+    # kafka-python alone repeats its loop without waiting, which takes a whole core.
+    with OfflineKafkaPython(getattr(kafka_python, assignor)()) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete(consumer.coordinator.config["assignors"][0].name, [("t", 0)], 1)
+        coordinator = consumer.coordinator
+        coordinator.state = MemberState.STABLE
+        coordinator.heartbeat.last_send = coordinator.heartbeat.last_reset = 0
+        assert coordinator.time_to_next_heartbeat() == 0
+        assert coordinator.time_to_next_poll() == 0.02
+
+
 @pytest.mark.parametrize("until", ["poll", "another join", "close"])
 def test_kafka_python_sends_heartbeats_from_the_end_of_a_join_to_the_next_poll(joining, until):
     # kafka-python alone does not, and a cooperative consumer that processes records for longer than
