@@ -262,34 +262,61 @@ LagSample(0, None, None)  # wrong
 """
 
 
-def check_types(installed: Installed, folder: Path, checker: str = "mypy") -> subprocess.CompletedProcess[str]:
-    """Run mypy or pyright on the scripts in a folder.
+NARROWS = """
+from quorate.codecs import CoordinatorRecord, decode_record
 
-    mypy keeps its cache of libraries for the next call. pyright comes with its Node.js from PyPI,
-    and looks for no newer version of itself.
+record = decode_record(b"", None)
+if isinstance(record, CoordinatorRecord):
+    reveal_type(record.type_id)
+    record.no_such_thing
+"""
+PAGES = ("docs/tutorial/tour.md", "docs/tutorial/read-a-log.md", "docs/how-to/decode-from-python.md")
+
+
+def snippets(page: str) -> str:
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    blocks = [block for block in blocks if "\ndef test_" not in block]  # the arguments of tests are not annotated
+    assert blocks, page
+    return "\n".join(blocks)
+
+
+Reports = dict[str, dict[str, list[str]]]
+"""Checker → script → lines of its report."""
+
+
+@pytest.fixture(scope="module")
+def reports(installed: Installed, tmp_path_factory) -> Reports:
+    """Run mypy and pyright once on scripts of a user: loading libraries takes most of their time.
+
+    pyright comes with its Node.js from PyPI, and looks for no newer version of itself.
     """
+    pytest.importorskip("pyright")
+    folder = tmp_path_factory.mktemp("user")
+    scripts = {"program.py": (ROOT / "tests" / "user_program.py").read_text(), "wrong.py": WRONG, "narrows.py": NARROWS}
+    scripts |= {f"{Path(page).stem.replace('-', '_')}.py": snippets(page) for page in PAGES}
+    for name, text in scripts.items():
+        (folder / name).write_text(text)
     python = installed.bin / "python"
-    if checker == "mypy":
-        options = ["--python-executable", python, "--strict", "--cache-dir", installed.bin.parent / "mypy"]
-    else:
-        pytest.importorskip("pyright")
-        options = ["--pythonpath", python]
-    scripts = sorted(path.name for path in folder.glob("*.py"))
-    environment = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
-    command = [sys.executable, "-P", "-m", checker, *options, *scripts]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    reports: Reports = {}
+    for checker, options in (
+        ("mypy", ("--python-executable", python, "--strict", "--cache-dir", folder / "mypy")),
+        ("pyright", ("--pythonpath", python)),
+    ):
+        command = [sys.executable, "-P", "-m", checker, *options, *scripts]
+        environment = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        lines = done.stdout.splitlines()
+        assert re.match(r"Found \d+ errors in 2 files|\d+ errors, ", lines[-1]), done.stdout + done.stderr
+        reports[checker] = {
+            name: [line for line in lines if re.match(rf"\s*(\S*/)?{re.escape(name)}:", line)] for name in scripts
+        }
+    return reports
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
-def test_a_program_that_uses_every_package_passes_strict_type_checkers(installed, checker, tmp_path):
-    shutil.copy(ROOT / "tests" / "user_program.py", tmp_path)
-    done = check_types(installed, tmp_path, checker)
-    success = {
-        "mypy": "Success: no issues found in 1 source file\n",
-        "pyright": "0 errors, 0 warnings, 0 informations\n",
-    }
-    assert done.stdout == success[checker], done.stderr
+def test_a_program_that_uses_every_package_passes_strict_type_checkers(reports, checker):
+    assert reports[checker]["program.py"] == []
 
 
 def test_the_program_imports_every_package():
@@ -298,43 +325,25 @@ def test_the_program_imports_every_package():
 
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
-def test_what_our_pages_show_passes_a_users_strict_type_checker(installed, tmp_path):
-    for page in ("docs/tutorial/tour.md", "docs/tutorial/read-a-log.md", "docs/how-to/decode-from-python.md"):
-        blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
-        blocks = [block for block in blocks if "\ndef test_" not in block]  # the arguments of tests are not annotated
-        assert blocks, page
-        (tmp_path / f"{Path(page).stem.replace('-', '_').lower()}.py").write_text("\n".join(blocks))
-    done = check_types(installed, tmp_path)
-    assert done.stdout == "Success: no issues found in 3 source files\n"
+def test_what_our_pages_show_passes_a_users_strict_type_checker(reports):
+    assert [reports["mypy"][f"{Path(page).stem.replace('-', '_')}.py"] for page in PAGES] == [[]] * 3
 
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
-def test_a_users_type_checker_sees_our_types(installed, tmp_path):
+def test_a_users_type_checker_sees_our_types(reports):
     """Each package has a py.typed, because `quorate` is a namespace package (PEP 561)."""
-    (tmp_path / "all_packages.py").write_text(WRONG)
     lines = [number for number, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# wrong")]
     assert len(lines) == len(PACKAGES) - 1
-    for checker, pattern in (
-        ("mypy", r"^all_packages\.py:(\d+): error"),
-        ("pyright", r"all_packages\.py:(\d+):\d+ - error"),
-    ):
-        done = check_types(installed, tmp_path, checker)
-        assert [int(line) for line in re.findall(pattern, done.stdout, re.MULTILINE)] == lines, checker + done.stdout
+    for checker in ("mypy", "pyright"):
+        errors = [line for line in reports[checker]["wrong.py"] if re.search(r": error: | - error: ", line)]
+        assert [int(line.split(":")[1]) for line in errors] == lines, (checker, errors)
 
 
 @pytest.mark.parametrize("installed", ["wheel"], indirect=True)
-def test_a_users_type_checker_narrows_records(installed, tmp_path):
-    (tmp_path / "user.py").write_text(
-        "from quorate.codecs import CoordinatorRecord, decode_record\n"
-        "record = decode_record(b'', None)\n"
-        "if isinstance(record, CoordinatorRecord):\n"
-        "    reveal_type(record.type_id)\n"
-        "    record.no_such_thing\n"
-    )
-    done = check_types(installed, tmp_path)
-    assert 'user.py:4: note: Revealed type is "int"' in done.stdout.replace("builtins.", "")
-    assert 'user.py:5: error: "CoordinatorRecord" has no attribute "no_such_thing"  [attr-defined]' in done.stdout
-    assert "Found 1 error" in done.stdout
+def test_a_users_type_checker_narrows_records(reports):
+    revealed, wrong = reports["mypy"]["narrows.py"]
+    assert revealed.replace("builtins.", "") == 'narrows.py:6: note: Revealed type is "int"'
+    assert wrong == 'narrows.py:7: error: "CoordinatorRecord" has no attribute "no_such_thing"  [attr-defined]'
 
 
 STDLIB_CODECS = str(Path(sysconfig.get_path("stdlib")) / "codecs.py")
