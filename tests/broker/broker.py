@@ -23,6 +23,8 @@ from typing import IO, Self
 HERE = Path(__file__).resolve().parent
 LIB = HERE / "target" / "lib"
 TOOLS_LIB = HERE.parent / "oracle_4_3" / "target" / "lib"
+CLASSES = HERE / "target" / "classes"
+"""Programs of the tests in Java: GroupMember, KafkaConfigs and KafkaTools."""
 VERSION = "4.3.1"
 """The release of a broker by default, as in pom.xml: the newest with Kafka's command-line tools."""
 NEWEST = "4.4.0"
@@ -61,7 +63,7 @@ def missing(version: str = VERSION) -> str | None:
     """Return what is missing to run a broker, with the remedy, or `None`."""
     if shutil.which("java") is None:
         return f"no java on the PATH: {REMEDY}"
-    if not any(lib(version).glob("kafka_2.13-*.jar")):
+    if not any(lib(version).glob("kafka_2.13-*.jar")) or not (CLASSES / "KafkaTools.class").exists():
         return f"tests/broker is not built: {REMEDY}"
     return None
 
@@ -74,7 +76,7 @@ def java(*options: str, classes: Sequence[Path | str] = (), version: str = VERSI
     # Of moved or newer jars, Java would warn on standard output, where tests read results.
     quick = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     archive = [f"-XX:SharedArchiveFile={path}", "-Xlog:cds*=off"] if (path := _archive(version)).exists() else []
-    return ["java", *quick, *archive, *options, "-cp", ":".join(map(str, (lib(version) / "*", *classes)))]
+    return ["java", *quick, *archive, *options, "-cp", ":".join(map(str, (lib(version) / "*", *classes, CLASSES)))]
 
 
 def tools(*options: str) -> list[str]:

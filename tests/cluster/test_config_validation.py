@@ -3,7 +3,6 @@
 import json
 import subprocess
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,9 +54,8 @@ class KafkaConfigs:
 
     def __init__(self) -> None:
         need_broker()
-        source = Path(__file__).with_name("KafkaConfigs.java")
         self._process = subprocess.Popen(
-            [*java(), str(source)],
+            [*java(), "KafkaConfigs"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -9,13 +9,9 @@ Tests wait for conditions, never for a fixed time.
 """
 
 import asyncio
-import atexit
-import functools
 import json
-import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,10 +20,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from tests.broker.broker import LIB, Broker, java
+from tests.broker.broker import Broker, java
 
 LIMIT_S = 300
-JAVA = Path(__file__).with_name("GroupMember.java")
 PROCESS = Path(__file__).with_name("member_process.py")
 
 TP = tuple[str, int]
@@ -331,7 +326,7 @@ class Java(InProcess):
         self.led = 0
 
     def _command(self) -> list[str]:
-        command = java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", classes=[java_classes()])
+        command = java("-Xmx96m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
         return [*command, "GroupMember", *self.arguments]
 
     def _on_event(self, event: dict[str, Any]) -> None:
@@ -340,15 +335,6 @@ class Java(InProcess):
             self.led += 1
         else:
             super()._on_event(event)
-
-
-@functools.cache
-def java_classes() -> Path:
-    """Compile GroupMember, once per test run."""
-    folder = Path(tempfile.mkdtemp(prefix="quorate-java-"))
-    atexit.register(shutil.rmtree, folder)
-    subprocess.run(["javac", "-cp", f"{LIB}/*", "-d", str(folder), str(JAVA)], check=True, timeout=300)
-    return folder
 
 
 def create_topic(broker: Broker, name: str, partitions: int) -> None:

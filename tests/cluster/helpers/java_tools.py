@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,9 +27,8 @@ def tools() -> Iterator[Callable[..., dict[str, Any]]]:
     if (reason := missing_tools()) is not None:
         pytest.skip(reason)
     command = tools_command("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
-    source = Path(__file__).parents[1] / "KafkaTools.java"
     with subprocess.Popen(
-        [*command, source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "KafkaTools"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
