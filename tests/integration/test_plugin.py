@@ -122,7 +122,8 @@ from confluent_kafka import Consumer
 
 @pytest.fixture(scope="session", params=["local-first", "local_first:LocalFirst"])
 def kafka_cluster(kafka_cluster_factory, request):
-    return kafka_cluster_factory(properties={"group.consumer.assignors": request.param})
+    often = {"group.consumer.heartbeat.interval.ms": 500, "group.consumer.min.heartbeat.interval.ms": 100}
+    return kafka_cluster_factory(properties={"group.consumer.assignors": request.param, **often})
 
 @pytest.mark.kafka_topic(assignment=[[1], [2], [3], [1], [2], [3]])
 def test_members_get_local_partitions(kafka_cluster, topic, group_id):
