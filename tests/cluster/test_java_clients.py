@@ -3,7 +3,7 @@
 import json
 import re
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,40 +11,40 @@ from click.testing import CliRunner
 
 from quorate.cli.main import main
 from quorate.cluster import EmbeddedCluster
-from tests.broker.broker import missing_tools, tools
-from tests.broker.fixtures import need_broker
+from tests.broker.broker import tools as tools_command
+from tests.cluster.helpers.java_tools import Run
+from tests.cluster.helpers.java_tools import tools as tools
 
 
-def java(main: str, *arguments: str, said: str = "") -> str:
-    options = ("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
-    ran = subprocess.run(
-        [*tools(*options), f"org.apache.kafka.tools.{main}", *arguments],
-        input=said,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+@pytest.fixture
+def java(tools: Callable[..., dict[str, Any]]) -> Run:
+    """Run a tool, which must succeed, and return its output."""
+
+    def run(tool: str, *arguments: object) -> str:
+        response = tools(tool, *arguments)
+        assert response["status"] == 0, response
+        out: str = response["out"]
+        return out
+
+    return run
+
+
+def alone(tool: str, *arguments: str, said: str = "") -> str:
+    """Run a producer, in its own JVM: it reads standard input, or sends records until it ends."""
+    command = tools_command("-Xmx128m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
+    command += [f"org.apache.kafka.tools.{tool}", *arguments]
+    ran = subprocess.run(command, input=said, capture_output=True, text=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:] + ran.stdout[-2000:]
     return ran.stdout
 
 
-@pytest.fixture(autouse=True)
-def _tools() -> None:
-    need_broker()
-    if (reason := missing_tools()) is not None:
-        pytest.skip(reason)
-
-
-def test_kafkas_tools_create_topics_produce_consume_and_describe_groups(
-    cluster: EmbeddedCluster,
-) -> None:
+def test_kafkas_tools_create_topics_produce_consume_and_describe_groups(cluster: EmbeddedCluster, java: Run) -> None:
     at = ("--bootstrap-server", cluster.bootstrap_servers)
     java("TopicCommand", *at, "--create", "--topic", "orders", "--partitions", "3", "--replication-factor", "3")
     reported = java("TopicCommand", *at, "--describe", "--topic", "orders")
     assert "PartitionCount: 3\tReplicationFactor: 3" in reported
     lines = [f"line {number}" for number in range(50)]
-    java("ConsoleProducer", *at, "--topic", "orders", said="\n".join(lines) + "\n")
+    alone("ConsoleProducer", *at, "--topic", "orders", said="\n".join(lines) + "\n")
     for protocol in ("classic", "consumer"):
         read = java(
             "consumer.ConsoleConsumer",
@@ -63,12 +63,10 @@ def test_kafkas_tools_create_topics_produce_consume_and_describe_groups(
     assert committed == {"classic": 50, "consumer": 50}
 
 
-def test_kafkas_verifiable_clients_write_and_read_each_number_once(
-    cluster: EmbeddedCluster,
-) -> None:
+def test_kafkas_verifiable_clients_write_and_read_each_number_once(cluster: EmbeddedCluster, java: Run) -> None:
     at = ("--bootstrap-server", cluster.bootstrap_servers)
     cluster.call(lambda: cluster.core.create_topic("numbers", partitions=3, replicas=3))
-    sent = events(java("VerifiableProducer", *at, "--topic", "numbers", "--max-messages", "300", "--acks", "-1"))
+    sent = events(alone("VerifiableProducer", *at, "--topic", "numbers", "--max-messages", "300", "--acks", "-1"))
     acknowledged = {(one["partition"], one["offset"]) for one in sent["producer_send_success"]}
     assert len(acknowledged) == 300
     assert {int(one["value"]) for one in sent["producer_send_success"]} == set(range(300))
@@ -77,9 +75,8 @@ def test_kafkas_verifiable_clients_write_and_read_each_number_once(
         member = ("--topic", "numbers", "--group-id", protocol, "--group-protocol", protocol, "--verbose")
         return events(java("VerifiableConsumer", *at, *member, "--max-messages", "300", "--reset-policy", "earliest"))
 
-    with ThreadPoolExecutor() as pool:
-        both = dict(zip(("classic", "consumer"), pool.map(read, ("classic", "consumer")), strict=True))
-    for protocol, found in both.items():
+    for protocol in ("classic", "consumer"):
+        found = read(protocol)
         assert {(one["partition"], one["offset"]) for one in found["record_data"]} == acknowledged, protocol
         assert len(found["record_data"]) == 300
         assert sum(len(one["partitions"]) for one in found["partitions_assigned"]) == 3
@@ -90,9 +87,8 @@ def test_kafkas_verifiable_clients_write_and_read_each_number_once(
     groups = ("--group", "classic", "--group", "consumer")  # without the groups of the readers
     ours = {f"Partition:{one['partition']} Offset:{one['offset']}": one for one in decoded("-b", at[1], *groups)}
     offsets = decoded("-b", at[1], "--type", "OffsetCommit", "--format", "kafka")
-    with ThreadPoolExecutor() as pool:
-        counts = (len(ours), len(offsets))
-        rows, printed = pool.map(lambda options, count: consumed(at, options, count), (AS_BYTES, AS_OFFSETS), counts)
+    rows = consumed(java, at, AS_BYTES, len(ours))
+    printed = consumed(java, at, AS_OFFSETS, len(offsets))
     by_place = {f"{at} {offset}": (key, value) for at, offset, key, value in (row.split(_BETWEEN) for row in rows)}
     assert by_place.keys() == ours.keys()
     assert {one["name"] for one in ours.values()} >= {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata"}
@@ -125,7 +121,7 @@ def events(printed: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def consumed(at: tuple[str, str], options: tuple[str, ...], count: int) -> list[str]:
+def consumed(java: Run, at: tuple[str, str], options: tuple[str, ...], count: int) -> list[str]:
     """Return what the console consumer prints of `__consumer_offsets`, without its own records.
 
     It ends after a time without records, which on a busy machine may be before the first one. With
