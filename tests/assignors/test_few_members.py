@@ -19,7 +19,7 @@ from tests.assignors.cases import next_round
 from tests.assignors.client_differential import case_of, is_odd
 from tests.assignors.read_cases import read_case
 from tests.conftest import CI
-from tests.extent import portion
+from tests.extent import is_full
 
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 ASSIGNORS: dict[str, tuple[Any, type[Any]]] = {
@@ -46,7 +46,7 @@ def test_lists_and_arrays_give_the_same_assignment(
 
     monkeypatch.setattr(module, "assign_few", counted)
     assignor: Assignor = cls(version=version)
-    count = portion(1500)
+    count = 1500 if is_full() else 150
     for seed in range(START, START + count):
         case, rng = case_of(name, seed), Random(seed)
         for number in range(3):

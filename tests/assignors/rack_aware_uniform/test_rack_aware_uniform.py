@@ -62,11 +62,11 @@ def test_members_with_equal_hashes_are_not_taken_for_each_other(group):
 
 
 def test_all_small_groups_of_one_shape():
-    """A fixed sample of all racks, subscriptions and owners of two topics and three members."""
+    """A sample of all racks, subscriptions and owners of two topics and three members."""
     rng = np.random.default_rng(4)
     subscriptions = (["t"], ["u"], ["t", "u"])
     every = list(product(product(subscriptions, repeat=3), product("ab", repeat=4), product((-1, 0, 1, 2), repeat=4)))
-    for place in rng.choice(len(every), 1_500, replace=False).tolist():
+    for place in rng.choice(len(every), portion(1_500), replace=False).tolist():
         topics_of, leaders, owners = every[place]
         topology = Topology.of({"t": [[rack] for rack in leaders[:2]], "u": [[rack] for rack in leaders[2:]]})
         at = topology.topic_partitions(np.arange(4))
@@ -145,7 +145,7 @@ def test_with_max_moved_at_most_two_partitions_more_than_optimal_are_remote():
     """The largest loss by whole exchanges (see the class) in small groups, where it is largest."""
     rng = np.random.default_rng(1)
     lost = []
-    for _ in range(300):
+    for _ in range(portion(300)):
         size, number, racks = int(rng.integers(3, 7)), int(rng.integers(2, 5)), "abc"[: int(rng.integers(2, 4))]
         topology = Topology.of({"t": [[racks[rng.integers(len(racks))]] for _ in range(size)]})
         owner = rng.integers(number, size=size)
