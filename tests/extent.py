@@ -1,7 +1,7 @@
 """How many examples of properties and seeds of random histories a test run tries.
 
-`make test` tries three tenths, `make test-full` and `make bench-diff` all (`--hypothesis-profile
-full`); the latter also tries other seeds.
+`make test` tries three tenths, or fewer where a test says so. `make test-full` and `make
+bench-diff` try all (`--hypothesis-profile full`); the latter also tries other seeds.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,13 @@ def is_full() -> bool:
     return settings().max_examples >= FULL
 
 
-def portion(full: int) -> int:
-    """Return how many of `full` examples, or seeds, this run tries: at least three."""
+def portion(full: int, *, usual: int | None = None) -> int:
+    """Return how many of `full` examples, or seeds, this run tries: at least three.
+
+    `usual`: how many `make test` tries, instead of three tenths.
+    """
+    if usual is not None and not is_full():
+        return usual
     return min(full, max(3, full * settings().max_examples // FULL))
 
 

@@ -17,7 +17,7 @@ from quorate.codecs.messages import RECORD_TYPES
 from tests.codecs.columnar.test_columns import decoded, expected
 from tests.codecs.helpers.strategies import KAFKA, RECORD_VERSIONS, records_of
 from tests.codecs.test_oracle_records import check_same_result, hexed
-from tests.extent import is_full
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -133,7 +133,7 @@ def check(oracle: Oracle, number: int, rounds: int, count: int) -> None:
         assert decoded(raw, topic) == expected(raw, topic), f"seed {number}"
 
 
-@pytest.mark.parametrize("number", range(3 if is_full() else 1))
+@pytest.mark.parametrize("number", range(portion(3, usual=1)))
 def test_mutated_records_are_read_as_by_kafka(oracle: Oracle, number: int) -> None:
     check(oracle, number, rounds=4, count=100)
 

@@ -23,7 +23,7 @@ from tests.consumers.member_duel import (
 from tests.consumers.member_scripts import MemberHistory
 from tests.coordinator.minimise import run_and_minimise
 from tests.coordinator.scripts import Differs, KnownFailure
-from tests.extent import is_full, portion
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -35,7 +35,7 @@ T0 = str(Uuid(b"\0\1" * 8))
 ASSIGNED = {"topicPartitions": [{"topicId": T0, "partitions": [0, 1]}]}
 
 
-@pytest.mark.parametrize("seed", range(portion(SCRIPTS) if is_full() else SCRIPTS // 10))
+@pytest.mark.parametrize("seed", range(portion(SCRIPTS, usual=SCRIPTS // 10)))
 def test_a_random_history_equals_kafkas(oracle: Oracle, seed: int) -> None:
     duel = MemberDuel(oracle, note=f"seed {seed}")
     with suppress(KnownFailure):  # what came before was compared

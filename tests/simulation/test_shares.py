@@ -7,14 +7,14 @@ crashes within writes.
 from functools import partial
 
 from quorate.simulation import Chaos, check_determinism, simulate
-from tests.extent import is_full, portion
+from tests.extent import portion
 from tests.simulation.helpers.shares import shares
 
 SMALL = partial(shares, records=15)
 
 
 def test_no_acknowledged_record_is_delivered_again_and_none_is_lost() -> None:
-    count = portion(100) if is_full() else 15
+    count = portion(100, usual=15)
     found = simulate(SMALL, seeds=count, chaos=Chaos().times(2))
     assert found.faults > 3 * count
 

@@ -21,7 +21,7 @@ from quorate.simulation import (
     check_determinism,
     simulate,
 )
-from tests.extent import is_full, portion
+from tests.extent import portion
 from tests.simulation.helpers.scenarios import consumers
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ SMALL = partial(consumers, records=12)
 
 
 def test_no_acknowledged_record_is_lost_under_chaos() -> None:
-    count = portion(200) if is_full() else 30
+    count = portion(200, usual=30)
     found = simulate(SMALL, seeds=count)
     assert found.schedules == count
     assert found.faults > 2 * count  # each schedule lasts 13 s of virtual time

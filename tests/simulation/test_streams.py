@@ -7,14 +7,14 @@ and the cluster crashes within writes.
 from functools import partial
 
 from quorate.simulation import Chaos, check_determinism, simulate
-from tests.extent import is_full, portion
+from tests.extent import portion
 from tests.simulation.helpers.streams import streams
 
 SMALL = partial(streams, records=15)
 
 
 def test_no_task_has_two_owners_and_no_record_is_lost() -> None:
-    count = portion(80) if is_full() else 12
+    count = portion(80, usual=12)
     found = simulate(SMALL, seeds=count, chaos=Chaos().times(2))
     assert found.faults > 3 * count
 

@@ -29,7 +29,7 @@ from quorate.codecs.log.blocks import Batches, Records, computed_crcs, crc_misma
 from quorate.codecs.log.walker import Walker
 from quorate.codecs.messages import OffsetCommitValue
 from tests.codecs.helpers.batch_strategies import batches
-from tests.extent import is_full, portion
+from tests.extent import portion
 
 NATIVE = walker.walker()
 pytestmark = pytest.mark.skipif(NATIVE is None, reason="installed without a compiler")
@@ -115,7 +115,7 @@ CHANGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.lists(BYTES, 
 
 
 # In `make test`, test_damaged_records_are_read_equally and test_log_columns.py damage more logs.
-@settings(max_examples=portion(1000) if is_full() else 100, deadline=None)
+@settings(max_examples=portion(1000, usual=100), deadline=None)
 @given(block_of_batches(), CHANGES, st.floats(0, 1), st.booleans())
 def test_damaged_blocks_are_read_equally(block: bytes, changes: Any, kept: float, cut: bool) -> None:
     data = bytearray(block[: int(kept * len(block))] if cut else block)
