@@ -38,7 +38,7 @@ def concatenated(parts: Sequence[Ints]) -> Ints:
     return full[0] if len(full) == 1 else np.concatenate([np.empty(0, np.int64), *full])
 
 
-def stable_order(numbers: Ints, count: int) -> Ints:
+def stable_order(numbers: npt.NDArray[np.signedinteger], count: int) -> Ints:
     """Return the order that sorts numbers from 0 to `count - 1`; equal numbers keep their order."""
     # NumPy's stable sort takes linear time for 16-bit numbers.
     return np.argsort(numbers.astype(np.uint16) if count <= 1 << 16 else numbers, kind="stable")

@@ -86,10 +86,11 @@ class _Sticky(Assignor):
             newest = max(max_generation, int(claims.generation.max()))
             member, number = assign_different(group, owned, stale_owners(group, claims, newest), racks, topics)
             dealt = Dealt(member, number, _transferring(group, claims, member, number))
+        member, number = dealt.member, dealt.number
         if self._hands_over and dealt.transferring.any():
             now = ~dealt.transferring
-            dealt = Dealt(dealt.member[now], dealt.number[now], dealt.transferring[now])
-        return Assignment.from_owners(group.topology, group.member_ids, dealt.number, dealt.member)
+            member, number = member[now], number[now]
+        return Assignment.from_owners(group.topology, group.member_ids, number, member)
 
     _hands_over: ClassVar[bool] = False
     """Whether a partition that moves is assigned only after its owner has revoked it."""

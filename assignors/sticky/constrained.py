@@ -16,7 +16,7 @@ import numpy as np
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.sticky.ownership import Bools, Ownership
 from quorate.assignors.sticky.racks import RackView
-from quorate.assignors.topology import Ints, concatenated, stable_order
+from quorate.assignors.topology import Ints, concatenated, runs, stable_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +49,22 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     rejected = racks.mismatch(member, number)
     if not as_of_3_7:
         claimed_by[number[rejected]] = -1
-    rejected[np.isin(number, owned.contested)] = True
+    if len(owned.contested):
+        rejected |= np.isin(number, owned.contested)
     if rejected.any():
         member, number = member[~rejected], number[~rejected]
     if as_of_3_7:
-        member, number = _by_partition_and_topic(group, member, number, everything)
+        number = _by_partition_and_topic(group, member, number, everything)
     sizes = np.bincount(member, minlength=members)
-    place = np.arange(len(member)) - (np.cumsum(sizes) - sizes)[member]
     full = np.zeros(members, np.bool_)
     if extra:
         in_turn = group.hash_order
         full[in_turn[sizes[in_turn] >= most][:extra]] = True
-    kept = place < np.where(full, most, least)[member]
-    member, number = member[kept], number[kept]
+    over = np.maximum(sizes - np.where(full, most, least), 0)
+    if over.any():
+        kept = np.ones(len(member), np.bool_)
+        kept[runs(np.cumsum(sizes) - over, over)] = False  # the last ones of each member
+        member, number = member[kept], number[kept]
 
     # 2. Unassigned partitions, and the members that take them: `needy` have fewer than `least`,
     #    `ready` have `least` and may get one more.
@@ -97,15 +100,21 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     return Dealt(member, number, transferring)
 
 
-def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, everything: Ints) -> tuple[Ints, Ints]:
-    """Sort owned partitions by member, then by partition id, then in the order of `everything`."""
+def _by_partition_and_topic(group: GroupSpec, member: Ints, number: Ints, everything: Ints) -> Ints:
+    """Sort each member's partitions by partition id, then in the order of `everything`.
+
+    `member` is ascending.
+    """
+    # In one block: malloc returns several free blocks of this size to the system, which then has to
+    # provide their pages again.
+    partitions, in_order, owners = np.empty((3, len(everything)), np.int64)
+    partition_of = group.topology.partition_of
+    np.take(partition_of, everything, out=partitions, mode="clip")
+    np.take(everything, stable_order(partitions, int(partition_of.max(initial=0)) + 1), out=in_order, mode="clip")
     owner = np.full(int(group.topology.first[-1]), len(group), np.int64)
     owner[number] = member
-    partition = group.topology.partition_of[everything]
-    in_order = everything[stable_order(partition, int(partition.max(initial=0)) + 1)]
-    order = stable_order(owner[in_order], len(group) + 1)[: len(number)]
-    number = in_order[order]
-    return owner[number], number
+    np.take(owner, in_order, out=owners, mode="clip")
+    return in_order[stable_order(owners, len(group) + 1)[: len(number)]]
 
 
 def _deal_rounds(needy: Ints, lacking: Ints, ready: Ints, count: int) -> Ints:
