@@ -61,7 +61,7 @@ fuzz: .venv/.dev java ## Run the fuzzers (the socket fuzzer takes an hour; FUZZ_
 	@set -e; for fuzzer in $(FUZZERS); do echo "== $$fuzzer"; .venv/bin/python "$$fuzzer" $(FUZZ_ARGS); done
 
 coverage: .venv/.dev java ## Measure line and branch coverage of coordinator/ by its tests; fails below 95 %
-	.venv/bin/pytest tests/coordinator tests/differential tests/cli/groups/test_groups.py --cov $(PYTEST_ARGS)
+	.venv/bin/pytest tests/coordinator tests/differential tests/cli/groups/test_groups.py tests/cli/assign tests/cli/hash tests/cluster/apis --cov $(PYTEST_ARGS)
 
 mutate: .venv/.dev ## Run mutation tests of the coordinator's core (about half an hour; MUTANTS='quorate.coordinator.metadata_hash.*')
 	.venv/bin/python -P scripts/mutate.py $(MUTANTS)

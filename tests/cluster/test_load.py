@@ -1,6 +1,6 @@
 """A hundred consumers in ten groups, next to real clients, with failures of all kinds.
 
-`bench/cluster_load.py` runs the same for minutes.
+`make test-full` has two hundred, and `bench/cluster_load.py` runs the same for minutes.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 
 from quorate.cluster import EmbeddedCluster
 from tests.cluster.helpers.load import PROPERTIES, TOPIC, Broken, Ledger, Load
+from tests.extent import is_full
 
 SECONDS = 8
 
@@ -79,7 +80,7 @@ class RealClients:
 def test_every_record_is_processed_no_partition_has_two_owners_and_offsets_never_decrease() -> None:
     seed = 8
     with EmbeddedCluster(brokers=3, racks=["a", "b", "c"], properties=PROPERTIES, seed=seed) as cluster:
-        load = Load(cluster, groups=10, members=10, partitions=12, seed=seed)
+        load = Load(cluster, groups=10, members=20 if is_full() else 10, partitions=12, seed=seed)
         producer = Producer(
             {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "linger.ms": 5}
         )
