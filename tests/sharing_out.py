@@ -65,6 +65,12 @@ FIRST = (
 
 SPREAD = 0.7
 """The part of the groups among which those that wait are spread."""
+PAGE = "tests/watch/web/test_page.py"
+"""Starts after the tests in containers, because Chromium ends a load when Docker creates a network,
+and before the last tests, because it would run alone at the end.
+"""
+PAGE_AT = 0.8
+"""The part of the groups that start before it."""
 
 
 class Scheduling(LoadScopeScheduling):
@@ -114,4 +120,6 @@ def order(items: list[pytest.Item]) -> None:
     computing = [group for group in groups if "[embedded" not in group]
     place = {group: number / len(computing) for number, group in enumerate(computing)}
     place |= {group: SPREAD * number / len(waiting) for number, group in enumerate(waiting)}
+    if PAGE in place:
+        place[PAGE] = PAGE_AT
     items.sort(key=lambda item: place[group_of(item.nodeid)])

@@ -230,6 +230,8 @@ def test_a_secure_listener_wants_tls_and_the_password() -> None:
             ).topics()
 
 
+# So has the secure cluster of other tests.
+@pytest.mark.long
 def test_controllers_may_be_nodes_of_their_own() -> None:
     with KafkaCluster(racks=["a", None], controllers=1) as cluster:
         assert racks(cluster) == {1: "a", 2: None}

@@ -100,6 +100,8 @@ def test_paused_process_loses_its_partitions_and_returns(kafka_cluster: Cluster,
         assert history(kafka_cluster, group_id).generation == generation
 
 
+# Killed real brokers: test_faults.py; a real broker that changes its rack: test_metadata_hash.py
+@pytest.mark.long_on_brokers
 def test_brokers_that_are_killed_and_a_rack_that_changes(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
     everything = all_of(topic, PARTITIONS)
     with under_load(kafka_cluster, topic, group_id) as crowd:

@@ -142,6 +142,8 @@ def test_a_follower_misses_nothing_while_coordinators_die_and_freeze(
     assert [line for line in follower.errors if LOST not in line and BACK not in line] == []
 
 
+# Logins at a real broker and its restart: tests/codecs/test_live.py and test_live_failures.py
+@pytest.mark.long_on_brokers
 def test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts(
     secure_cluster: Cluster, group_id: str, tmp_path: Path
 ) -> None:
