@@ -9,7 +9,7 @@ import numpy as np
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
-from quorate.assignors.topology import Ints, runs
+from quorate.assignors.topology import BLOCK, Ints, runs
 from quorate.codecs import Uuid
 
 Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
@@ -60,11 +60,21 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
     new_offsets = np.zeros(len(group) + 1, np.int64)
     np.cumsum(lengths, out=new_offsets[1:])
     partitions = np.empty(new_offsets[-1], np.int64)
+    # So many members at once that the arrays of their partitions are short; see `BLOCK`.
+    step = max(1, len(group) * BLOCK // (len(partitions) + len(group.owned) + 1))
     if len(changed) < len(group):
         same = np.ones(len(group), np.bool_)
         same[changed] = False
-        partitions[np.repeat(same, lengths)] = group.owned[np.repeat(same, group.owned_counts)]
-    partitions[runs(new_offsets[changed], counts)] = numbers
+        for start in range(0, len(group), step):
+            block = slice(start, start + step)
+            end = min(start + step, len(group))
+            new = partitions[new_offsets[start] : new_offsets[end]]
+            old = group.owned[group.owned_offsets[start] : group.owned_offsets[end]]
+            new[np.repeat(same[block], lengths[block])] = old[np.repeat(same[block], group.owned_counts[block])]
+    for start in range(0, len(changed), step):
+        places = runs(new_offsets[changed[start : start + step]], counts[start : start + step])
+        partitions[places] = numbers[: len(places)]
+        numbers = numbers[len(places) :]
     assignment = Assignment(group.topology, group.member_ids, new_offsets, partitions)
     return TargetAssignment(group, assignment, changed)
 

@@ -25,10 +25,17 @@ Racks = tuple[str | None, ...]
 """Racks of one partition's replicas, the leader's first; `None` where unknown."""
 
 
+BLOCK = 10_000
+"""So many numbers are less than the 128 kB from which malloc maps memory."""
+
+
 def runs(starts: Ints, counts: Ints) -> Ints:
     """Return the numbers `starts[i]` to `starts[i] + counts[i] - 1`, concatenated for all `i`."""
     numbers: Ints = np.repeat(starts - np.cumsum(counts) + counts, counts)
-    numbers += np.arange(len(numbers))
+    # In blocks: an array of a size that malloc maps costs more in page faults than in additions.
+    for start in range(0, len(numbers), BLOCK):
+        block = numbers[start : start + BLOCK]
+        block += np.arange(start, start + len(block))
     return numbers
 
 
@@ -175,6 +182,11 @@ class Topology:
             if topic.numbers is not None:
                 partitions[self.first[index] : self.first[index + 1]] = topic.numbers
         return partitions
+
+    @cached_property
+    def has_short_ranges(self) -> bool:
+        """Whether the partitions of each topic are 0, 1, 2 … up to 65,535 at most."""
+        return not self._position and int(self.sizes.max(initial=0)) <= 1 << 16
 
     @cached_property
     def lists(self) -> TopicLists:

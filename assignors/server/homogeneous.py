@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.model import AssignorError
+from quorate.assignors.model import Assignment, AssignorError
 from quorate.assignors.server.homogeneous_few import LEFT_OVER, STABLE_SINCE, FewMembers, Read, assign_few
 from quorate.assignors.server.ids import subscribed_few, subscribed_set
-from quorate.assignors.server.layout import Step, lay_out, replayed
+from quorate.assignors.server.layout import Step, lay_out, lay_out_first, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
 from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_few
 from quorate.assignors.topology import Ints, stable_order
@@ -44,13 +44,15 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
     subscribed = np.zeros(len(topology), np.bool_)
     subscribed[topics] = True
-    row = _unowned(group, topics)
     lengths = group.owned_counts[order]
     has = _owned_of(group, subscribed)[order]
     total = int(topology.sizes[topics].sum())
     shares = _shares(has, total, stable=version >= STABLE_SINCE)
     keeps = np.minimum(has, shares)
     wanted = shares - keeps
+    if total and not len(group.owned) and not len(group.withheld) and topology.has_short_ranges:
+        return _first_target(group, topics, wanted, jdk)
+    row = _unowned(group, topics)
     # From here on only members whose target changes. A slot is one of them, in HashMap order.
     changing = np.flatnonzero((keeps < lengths) | (wanted > 0))
     old = old_targets(group, order[changing], jdk)
@@ -71,6 +73,24 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     if not (changed := (counts != lengths[changing]) | (got > 0)).all():
         numbers, counts, changing = numbers[np.repeat(changed, counts)], counts[changed], changing[changed]
     return target_of_changed(group, order[changing], numbers, counts)
+
+
+def _first_target(group: GroupSpec, topics: Ints, wanted: Ints, jdk: int) -> TargetAssignment:
+    """Return the target assignment if no partition has an owner."""
+    topology = group.topology
+    changing = np.flatnonzero(wanted)
+    members, counts = group.hash_order[changing], wanted[changing]
+    numbers, crowded = lay_out_first(topology, topics, members, counts)
+    lengths = np.zeros(len(group), np.int64)
+    lengths[members] = counts
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    if crowded.any():
+        row, ends = topology.partitions_of(topics), np.cumsum(counts)
+        for slot in np.flatnonzero(crowded).tolist():
+            steps = [(Step.ADD, number) for number in row[ends[slot] - counts[slot] : ends[slot]].tolist()]
+            member = int(members[slot])
+            numbers[offsets[member] : offsets[member + 1]] = replayed(group, member, steps, None, jdk)
+    return TargetAssignment(group, Assignment(topology, group.member_ids, offsets, numbers), members)
 
 
 def _few_members(group: GroupSpec, jdk: int) -> FewMembers:

@@ -24,7 +24,7 @@ from quorate.assignors.server.old_targets import (
     read_target,
     topic_map,
 )
-from quorate.assignors.topology import Ints, Topology
+from quorate.assignors.topology import Ints, Topology, runs, stable_order
 
 
 def lay_out(
@@ -65,7 +65,7 @@ def lay_out(
     found = Segments.found(slots, topics, len(topology), each_once=each_once)
     copied = old_sizes[found.first] > 0
     hashes = id_hashes(topology)[found.topics]
-    map_capacities = _map_capacities(old, found, copied, slots)
+    map_capacities = _map_capacities(old.topic_counts, found, copied)
     initial = np.full(len(copied), 16) if new_set_capacities is None else new_set_capacities[found.topics]
     if copied.any():
         initial[copied] = java_order.copied_set_capacities(old_sizes[found.first[copied]], jdk)
@@ -93,19 +93,52 @@ def lay_out(
     return numbers[order], crowded
 
 
-def _map_capacities(old: OldTargets, found: Segments, copied: npt.NDArray[np.bool_], slots: Ints) -> Ints:
+def lay_out_first(topology: Topology, topics: Ints, members: Ints, counts: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return all members' partition numbers in iteration order, and which slots need `replayed`.
+
+    None has a previous target. Slot `i` is that of `members[i]`, and takes `counts[i]` of the
+    partitions of `topics`, one topic after the other. The result is ordered by member. Topics have
+    the partitions 0, 1, 2 … up to 65,535 at most. So a segment is a range, and a set has it in one
+    or two ranges: no array but the result has all partitions.
+    """
+    topics = topics[topology.sizes[topics] > 0]
+    topic_sizes = topology.sizes[topics]
+    ends, topic_ends = np.cumsum(counts), np.cumsum(topic_sizes)
+    last_slots = np.searchsorted(ends, topic_ends)  # those that get the last partitions of topics
+    cut = ends[last_slots] > topic_ends
+    bounds = np.insert(ends, last_slots[cut], topic_ends[cut])
+    slots = np.insert(np.arange(len(ends)), last_slots[cut], last_slots[cut])
+    places = np.repeat(np.arange(len(topics)), np.diff(np.searchsorted(bounds, topic_ends), prepend=-1))
+    sizes = np.diff(bounds, prepend=0)
+    first = bounds - sizes
+    every, zeros, none = np.arange(len(first)), np.zeros_like(first), np.zeros_like(counts)
+    found = Segments(every, slots, topics[places], first, sizes)
+    hashes = id_hashes(topology)[found.topics]
+    capacities = _map_capacities(none, found, zeros > 0)
+    order = java_order.nested_order(every, slots, hashes, capacities, zeros == 0, zeros, zeros + 1)
+    order = order[stable_order(members[slots], int(members.max()) + 1)]
+    # A set is iterated by the lower bits of its numbers.
+    set_capacities = java_order.grown(zeros + 16, sizes)
+    lowest = first - (topic_ends - topic_sizes)[places]
+    before_wrap = np.minimum(set_capacities - (lowest & (set_capacities - 1)), sizes)
+    starts = topology.first[found.topics] + lowest
+    numbers = runs(
+        np.stack([starts + before_wrap, starts], axis=1)[order].ravel(),
+        np.stack([sizes - before_wrap, before_wrap], axis=1)[order].ravel(),
+    )
+    return numbers, java_order.crowded_maps(hashes, none + 1, 8, sizes=np.bincount(slots, minlength=len(counts)))
+
+
+def _map_capacities(old_counts: Ints, found: Segments, copied: npt.NDArray[np.bool_]) -> Ints:
     """Return the final buckets of each slot's map of topics."""
-    count = len(old.topic_counts)
-    capacities = java_order.grown(java_order.table_sizes(old.topic_counts), old.topic_counts)
+    capacities = java_order.grown(java_order.table_sizes(old_counts), old_counts)
     if copied.all():
         return capacities
-    topics = np.bincount(found.slots, minlength=count)
+    topics = np.bincount(found.slots, minlength=len(old_counts))
     # `computeIfAbsent` grows a full table before the lookup, so a topic that only the last call
-    # added is not counted.
-    last_elements = np.flatnonzero(np.append(slots[1:] != slots[:-1], True))
-    last_segments = found.of[last_elements]
-    brought = (found.first[last_segments] == last_elements) & ~copied[last_segments]
-    topics[slots[last_elements]] -= brought
+    # added is not counted: a segment that begins with its slot's last element.
+    last = np.flatnonzero(np.append(found.slots[1:] != found.slots[:-1], True))
+    topics[found.slots[last]] -= (found.first[last] == np.cumsum(found.sizes)[last] - 1) & ~copied[last]
     return java_order.grown(capacities, topics)
 
 

@@ -4,15 +4,18 @@ Both are compared with Kafka's in `test_server_differential`.
 """
 
 import os
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 import pytest
 
+from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.java_order import JavaHashSet, copied_set_capacity
 from quorate.assignors.java_order.few import changed_numbers_in_order
-from quorate.assignors.server import homogeneous
+from quorate.assignors.server import UniformAssignor, homogeneous
 from quorate.assignors.server import range as by_range
+from quorate.codecs import Uuid
 from tests.assignors.server_cases import next_server_round, server_case
 from tests.assignors.server_differential import SIZES, ours
 from tests.conftest import CI
@@ -47,6 +50,32 @@ def test_lists_and_arrays_give_the_same_records(name: str, module: Any, monkeypa
                 break
             case = next_server_round(rng, case, arrays["assignment"])
     assert by_lists > count
+
+
+def test_a_first_assignment_by_ranges_is_that_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(homogeneous, "FEW", -1)
+    descents = 0
+    for seed in range(START, START + portion(1000)):
+        rng = Random(seed)
+        count, most = rng.choice([1, 3, 30, 300]), rng.choice([1, 5, 40, 400])
+        ids = [rng.randbytes(16) for _ in range(count)]
+        if seed % 4 == 0:  # halves are equal, so all hashes are 0, and buckets are crowded
+            ids = [each[:8] * 2 for each in ids]
+        topology = Topology(
+            Topic(name=f"t{number}", partitions=rng.randrange(most + 1), id=Uuid(each))
+            for number, each in enumerate(ids)
+        )
+        member = Member(topics=tuple(topology.index))
+        members = dict.fromkeys(map(str, rng.sample(range(10_000), rng.choice([1, 2, 7, 50, 400]))), member)
+        results = []
+        for by_ranges in (True, False):
+            monkeypatch.setattr(Topology, "has_short_ranges", by_ranges)
+            target = UniformAssignor().target(GroupSpec(members, topology))
+            numbers = target.assignment.partitions.tolist()
+            results.append((target.changed.tolist(), target.assignment.offsets.tolist(), numbers))
+        assert results[0] == results[1], f"seed {seed}"
+        descents += sum(after < before for before, after in pairwise(numbers))
+    assert descents > 1000
 
 
 @pytest.mark.parametrize("jdk", [17, 21])
