@@ -6,6 +6,7 @@ file, because playwright's loop occupies the thread until its browser is closed.
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
@@ -51,32 +52,56 @@ def server(watched: GeneratedWatch) -> Iterator[Serving]:
         yield serving
 
 
+@pytest.fixture(scope="module")
+def unused() -> dict[str, list[Page]]:
+    """Return pages that no test uses, by the options of their contexts.
+
+    Tests use them one after the other: a new window takes half a second of CPU time.
+    """
+    return {}
+
+
 @pytest.fixture
-def opened(browser: Browser, server: Serving) -> Iterator[Open]:
-    """Open pages in a new context. Fails if a page logs an error, or requests another host."""
-    contexts, wrong = [], []
+def opened(browser: Browser, server: Serving, unused: dict[str, list[Page]]) -> Iterator[Open]:
+    """Open pages without cookies. Fails if a page logs an error, or requests another host."""
+    taken, wrong = ExitStack(), []
 
     def open_page(path: str = "", *, url: str = server.url, expected: str = "^$", **options: object) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1_280, "height": 900}, "locale": "en-GB"} | options)
-        contexts.append(context)
-        page = context.new_page()
+        options = {"viewport": {"width": 1_280, "height": 900}, "locale": "en-GB"} | options
+        pages = unused.setdefault(repr(options), [])
+        page = pages.pop() if pages else browser.new_context(**options).new_page()
+        taken.callback(pages.append, page)
         page.set_default_timeout(120_000)
+        page.set_viewport_size(options["viewport"])
 
         def note(text: str) -> None:
             if not re.search(expected, text):
                 wrong.append(text)
 
-        page.on("console", lambda message: note(message.text) if message.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: note(str(error)))
-        page.on("dialog", lambda dialog: note(f"dialog {dialog.message}"))
-        page.on("request", lambda request: None if request.url.startswith(url) else note(request.url))
+        listeners = {
+            "console": lambda message: note(message.text) if message.type in ("error", "warning") else None,
+            "pageerror": lambda error: note(str(error)),
+            "dialog": lambda dialog: note(f"dialog {dialog.message}"),
+            "request": lambda request: None if request.url.startswith(url) else note(request.url),
+        }
+        for event, listener in listeners.items():
+            page.on(event, listener)
+            taken.callback(page.remove_listener, event, listener)
+        taken.callback(leave, page)
         page.goto(url + path)
         return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    with taken:
+        yield open_page
     assert wrong == []
+
+
+def leave(page: Page) -> None:
+    """Disconnect a page from its server, and undo what tests change of it."""
+    page.goto("about:blank")
+    page.unroute_all(behavior="ignoreErrors")
+    page.context.clear_cookies()
+    page.emulate_media(color_scheme="null", reduced_motion="null")
 
 
 def rows(page: Page, table: str) -> Locator:
@@ -459,7 +484,7 @@ def test_a_login_is_required_once(opened):
         assert TOKEN not in page.evaluate("document.cookie + JSON.stringify(localStorage)")
         page.reload()
         expect(page.get_by_role("heading", level=1)).to_have_text(NAME)
-        page.close()
+        leave(page)
 
 
 def test_a_page_reconnects_and_gets_what_it_missed(opened):
@@ -472,7 +497,7 @@ def test_a_page_reconnects_and_gets_what_it_missed(opened):
     with serve(watched, port=first.port):
         expect(page.locator(f"li[data-id='{last}']")).to_be_visible()
         expect(page.get_by_text("Connected")).to_be_visible()
-        page.close()
+        leave(page)
 
 
 def test_problems_of_the_observer_are_shown(opened):
@@ -484,7 +509,7 @@ def test_problems_of_the_observer_are_shown(opened):
         expect(page.get_by_role("alert").filter(has_text="topic <b>orders</b>: not authorized")).to_be_visible()
         watched.fail()
         expect(page.get_by_role("alert").filter(has_text="not authorized")).to_have_count(0)
-        page.close()
+        leave(page)
 
 
 def test_a_group_of_a_cluster_is_shown_from_its_first_member_on(opened):
@@ -510,7 +535,7 @@ def test_a_group_of_a_cluster_is_shown_from_its_first_member_on(opened):
             expect(page.get_by_role("heading", name="Members (2)")).to_be_visible()
             page.get_by_role("link", name="Upgrade").click()
             expect(page.get_by_text(re.compile("findings|No group is affected"))).to_be_visible()
-            page.close()
+            leave(page)
 
 
 def test_a_copy_of_logs_is_shown_at_the_time_at_which_it_ends(opened):
@@ -523,4 +548,4 @@ def test_a_copy_of_logs_is_shown_at_the_time_at_which_it_ends(opened):
         expect(page.locator(".events li")).to_have_count(len(events))
         page.get_by_role("button", name="Event before").click()
         expect(page.locator(f"[data-at='{events[0].at_ms}']")).to_be_visible()
-        page.close()
+        leave(page)
