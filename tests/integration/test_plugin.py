@@ -178,7 +178,7 @@ def test_tests_of_clusters_run_on_several_runtimes(
         def test_without_a_cluster(): ...
         """
     )
-    result = project.runpytest_subprocess("-v", "--kafka-runtime", "embedded,docker")
+    result = project.runpytest_inprocess("-v", "--kafka-runtime", "embedded,docker")
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines_random(
         [
@@ -187,14 +187,14 @@ def test_tests_of_clusters_run_on_several_runtimes(
             "*::test_without_a_cluster *",
         ]
     )
-    result = project.runpytest_subprocess("-v")
+    result = project.runpytest_inprocess("-v")
     result.assert_outcomes(passed=2)
 
 
 @pytest.mark.without_containers
 @pytest.mark.parametrize("given", ["podman", "embedded,", "docker,docker"])
 def test_an_unknown_runtime_is_reported_in_one_line(project: pytest.Pytester, given: str) -> None:
-    result = project.runpytest_subprocess("--kafka-runtime", given)
+    result = project.runpytest_inprocess("--kafka-runtime", given)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--quorate-runtime: '{given}': use embedded, docker, or embedded,docker"])
 
@@ -207,7 +207,7 @@ def test_arguments_for_containers_are_rejected_for_embedded_clusters_in_one_line
             kafka_cluster_factory(controllers=1)
         """
     )
-    result = project.runpytest_subprocess()
+    result = project.runpytest_inprocess()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["no Kafka cluster: embedded clusters do not support controllers; use Kafka brokers: --kafka-runtime docker"]
@@ -228,7 +228,7 @@ def test_invalid_marker_is_reported_in_one_line(project: pytest.Pytester) -> Non
         def test_name(topic): ...
         """
     )
-    result = project.runpytest_subprocess("--kafka-racks", "-")
+    result = project.runpytest_inprocess("--kafka-racks", "-")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
         [
@@ -243,16 +243,16 @@ def test_invalid_marker_is_reported_in_one_line(project: pytest.Pytester) -> Non
 @pytest.mark.without_containers
 def test_a_test_may_delete_its_topic(project: pytest.Pytester) -> None:
     project.makepyfile("def test_deletes(kafka_cluster, topic): kafka_cluster.delete_topic(topic)")
-    project.runpytest_subprocess("--kafka-racks", "-").assert_outcomes(passed=1)
+    project.runpytest_inprocess("--kafka-racks", "-").assert_outcomes(passed=1)
 
 
 @pytest.mark.without_containers
 def test_options_are_in_the_help(project: pytest.Pytester) -> None:
-    result = project.runpytest_subprocess("--help")
+    result = project.runpytest_inprocess("--help")
     result.stdout.fnmatch_lines([f"*{option}*" for option in (
         "--kafka-runtime", "--kafka-version", "--kafka-image", "--kafka-brokers", "--kafka-racks",
     )])  # fmt: skip
-    result = project.runpytest_subprocess("--markers")
+    result = project.runpytest_inprocess("--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.kafka_topic(*"])
 
 
@@ -262,7 +262,7 @@ def test_missing_container_engine_is_reported_in_one_line(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
     write_tests(project, [])
-    result = project.runpytest_subprocess("--kafka-runtime", "docker")
+    result = project.runpytest_inprocess("--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["no Kafka cluster: no container engine responds*DOCKER_HOST*"])
     result.stdout.no_fnmatch_line("*another exception occurred*")
