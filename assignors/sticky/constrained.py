@@ -53,7 +53,7 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
         rejected |= np.isin(number, owned.contested)
     if rejected.any():
         member, number = member[~rejected], number[~rejected]
-    if as_of_3_7:
+    if as_of_3_7 and len(number):
         number = _by_partition_and_topic(group, member, number, everything)
     sizes = np.bincount(member, minlength=members)
     full = np.zeros(members, np.bool_)
@@ -93,8 +93,10 @@ def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: In
     dealt.append((_deal_rounds(needy, lacking, ready, len(unassigned)), unassigned))
     member, number = (concatenated(parts) for parts in zip(*dealt, strict=True))
 
-    owner = claimed_by[number]
-    transferring = (owner >= 0) & (owner != member)
+    transferring = np.zeros(len(number), np.bool_)
+    if len(owned.number):
+        owner = claimed_by[number]
+        transferring = (owner >= 0) & (owner != member)
     if len(owned.contested):
         transferring |= np.isin(number, owned.contested)
     return Dealt(member, number, transferring)
