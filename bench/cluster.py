@@ -16,7 +16,7 @@ import time
 import uuid
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -41,6 +41,8 @@ from quorate.integration.verify.wire import framed
 
 KFAKE = "kfake (Go)"
 _AHEAD = 16
+_SMOKE: list[Server] = []
+"""The server of all cases of a smoke run: starting processes would take most of its time."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class Rate:
 
     per_s: float = 0.0
     cpu_us: float = 0.0
+
+
+@contextmanager
+def our_server() -> Iterator[Server]:
+    """Start an embedded cluster for a case."""
+    if _SMOKE:
+        yield _SMOKE[0]
+    else:
+        with embedded() as server:
+            yield server
 
 
 def settled_heartbeat(server: Server) -> bytes:
@@ -101,7 +113,7 @@ def heartbeats(report: Report, peers: Sequence[Server]) -> None:
         ("server and client on one core", 1, one_core),
         (f"{_AHEAD} in flight", _AHEAD, None),
     )
-    with embedded() as ours:
+    with our_server() as ours:
         beat = settled_heartbeat(ours)
         for peer in peers or [None]:
             theirs = b"" if peer is None else settled_heartbeat(peer)
@@ -200,8 +212,8 @@ def both(
 ) -> Iterator[tuple[tuple[float, float], tuple[float | None, float | None], str]]:
     """Yield our figures, a peer's, and its name, measured again for each peer; or ours alone."""
     for peer in peers or [None]:
-        with embedded() as ours:
-            found = measure(ours)
+        with our_server() as server:
+            found = measure(server)
         if peer is None:
             yield found, (None, None), ""
         else:
@@ -266,7 +278,7 @@ def word_count(report: Report, peers: Sequence[Server]) -> None:
         return
     rounds = report.pick(5, quick=3, smoke=1)
     for peer in [one for one in peers if one.name != KFAKE] or [None]:
-        with embedded() as server:
+        with our_server() as server:
             both_servers = [server] if peer is None else [server, peer]
             found = [[first_result(one) for one in both_servers] for _ in range(rounds)]
         goal = "ratio > 1" if peer is not None and peer.name == REAL else ""
@@ -278,7 +290,7 @@ def word_count(report: Report, peers: Sequence[Server]) -> None:
 
 def standing(report: Report) -> None:
     """Measure memory of an idle cluster, and of connections."""
-    with embedded() as server:
+    with our_server() as server:
         report.cost("memory after the start", server.resident_mib, None, "", "MiB", "< 100")
         count = report.pick(1000, quick=1000, smoke=10)
         seconds, mib = connections(server, count)
@@ -297,9 +309,17 @@ def main() -> None:
         "--only", nargs="+", choices=CASES, default=CASES, metavar="CASE", help=f"of {', '.join(CASES)}"
     )
     report = Report("The embedded cluster", __doc__.splitlines()[0], parser)
+    with ExitStack() as stack:
+        if report.smoke:
+            use_python()
+            _SMOKE.append(stack.enter_context(embedded()))
+        measure(report)
+    report.finish()
+
+
+def measure(report: Report) -> None:
+    """Measure the chosen cases. The peers have stopped before those that measure quorate alone."""
     chosen = report.options.only
-    if report.smoke:
-        use_python()
     with ExitStack() as stack:
         in_go = None if report.smoke else stack.enter_context(kfake())
         if "life" in chosen:
@@ -321,7 +341,6 @@ def main() -> None:
         disk(report)
     if "standing" in chosen:
         standing(report)
-    report.finish()
 
 
 if __name__ == "__main__":
