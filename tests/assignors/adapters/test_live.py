@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack, closing
+from itertools import product
 
 import pytest
 from aiokafka.errors import KafkaConfigurationError as AioConfigurationError
@@ -9,6 +10,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
 from quorate.assignors.adapters import aiokafka, kafka_python
+from quorate.cluster import EmbeddedCluster
 from tests.assignors.adapters.live import (
     Aio,
     Java,
@@ -22,6 +24,7 @@ from tests.assignors.adapters.live import (
 from tests.broker.broker import Broker
 from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
+from tests.extent import is_full
 
 pytestmark = pytest.mark.oracle
 
@@ -50,6 +53,12 @@ def client(request):
     return CLIENTS[request.param]
 
 
+def with_assignors(*assignors):
+    """Run a test with each client and each assignor: with all pairs of them in a full run."""
+    pairs = product(CLIENTS, assignors) if is_full() else zip(CLIENTS, assignors, strict=True)
+    return pytest.mark.parametrize(("client", "assignor"), list(pairs), indirect=["client"])
+
+
 @pytest.fixture
 def topic(broker, request):
     """Create a topic of six partitions, named after the test."""
@@ -62,7 +71,7 @@ def all_of(topic):
     return [(topic, number) for number in range(6)]
 
 
-@pytest.mark.parametrize("assignor", ["Range", "Sticky"])
+@with_assignors("Range", "Sticky")
 def test_members_share_a_topic(broker, topic, client, assignor):
     with client.member(broker, topic, assignor, rack="a") as one:
         wait_for(lambda: len(one.assigned) == 6, one)
@@ -114,7 +123,7 @@ def joining(member):
     return member.consumer._coordinator.rebalance_in_progress()
 
 
-@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
+@with_assignors("Range", "CooperativeSticky")
 def test_members_that_process_longer_than_they_poll_become_stable(broker, topic, client, assignor):
     members = [client.member(broker, topic, assignor, heartbeat_interval_ms=300) for _ in range(3)]
     with ExitStack() as stack:
@@ -160,7 +169,7 @@ def test_a_group_moves_from_an_eager_to_a_cooperative_assignor_by_restarts(broke
         wait_for(lambda: spread(*members) == all_of(topic), *members)
 
 
-@pytest.mark.parametrize("assignor", ["Sticky", "CooperativeSticky"])
+@with_assignors("Sticky", "CooperativeSticky")
 def test_a_java_leader_reads_our_subscription(broker, topic, client, assignor):
     with Java(broker, topic, [topic], assignor, rack="a") as java:
         wait_for(lambda: len(java.assigned) == 6, java)
@@ -172,7 +181,7 @@ def test_a_java_leader_reads_our_subscription(broker, topic, client, assignor):
             assert seen["instance"] == "i"
 
 
-@pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
+@with_assignors("Range", "CooperativeSticky")
 def test_a_java_follower_gets_our_leaders_assignment(broker, topic, client, assignor):
     with client.member(broker, topic, assignor, rack="b") as ours:
         wait_for(lambda: len(ours.assigned) == 6, ours)
@@ -333,21 +342,37 @@ def test_aiokafka_rejects_two_racks_for_one_consumer(broker, topic):
     assert "has the racks 'b' and 'a'; give one rack, once" in str(member.error)
 
 
-def test_leaders_rebalance_when_a_broker_moves_to_another_rack(caplog):
+# In make test, tests/integration/test_racks.py has leaders that rejoin on a real broker.
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.long)])
+def moved(request):
+    """Yield a broker in rack a, and a function that restarts it in rack b."""
+    if request.param == "embedded":
+        with EmbeddedCluster(racks=["a"]) as cluster:
+            yield cluster, lambda: cluster.restart_broker(1, rack="b")
+        return
     need_broker()
-    caplog.set_level(logging.INFO, logger="quorate")
     with Broker({"broker.rack": "a"}) as own:
-        for name in CLIENTS:
-            create_topic(own, name, 2)
-        with ExitStack() as stack:
-            members = [stack.enter_context(one.member(own, name, "Range", rack="a")) for name, one in CLIENTS.items()]
-            wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
+
+        def move():
             own.stop()
             own.change(broker_rack="b")
             own.start()
-            for name in CLIENTS:
-                text = (
-                    f"group {name}: the leader rejoins because the racks of partitions changed (KIP-881): "
-                    f"{name}-0 was in the racks a and is now in b"
-                )
-                wait_for(lambda text=text: text in caplog.text, *members, limit_s=60)
+
+        yield own, move
+
+
+def test_leaders_rebalance_when_a_broker_moves_to_another_rack(moved, caplog):
+    caplog.set_level(logging.INFO, logger="quorate")
+    broker, move = moved
+    for name in CLIENTS:
+        create_topic(broker, name, 2)
+    with ExitStack() as stack:
+        members = [stack.enter_context(one.member(broker, name, "Range", rack="a")) for name, one in CLIENTS.items()]
+        wait_for(lambda: all(len(member.assigned) == 2 for member in members), *members)
+        move()
+        for name in CLIENTS:
+            text = (
+                f"group {name}: the leader rejoins because the racks of partitions changed (KIP-881): "
+                f"{name}-0 was in the racks a and is now in b"
+            )
+            wait_for(lambda text=text: text in caplog.text, *members, limit_s=60)
