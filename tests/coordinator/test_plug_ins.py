@@ -25,6 +25,7 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.state.offsets import CommittedOffset
 from tests.assignors.fewest_moves import optimum
 from tests.coordinator.client_assignors.scene import ORDERS, Member, Scene
+from tests.extent import portion
 
 RACKS = {0: "a", 1: "b", 2: "c"}
 
@@ -212,7 +213,7 @@ def test_the_optimum_is_that_of_all_balanced_assignments(seed: int) -> None:
 
 
 @pytest.mark.parametrize("partitions", [6, 7, 8, 12, 25, 60])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(portion(5)))
 def test_after_a_change_of_racks_one_rebalance_is_optimal_with_the_fewest_moves(partitions: int, seed: int) -> None:
     rng = Random(seed)
     replicas = [rng.sample([0, 1, 2], rng.choice([1, 1, 2])) for _ in range(partitions)]

@@ -87,6 +87,17 @@ SOME_VERSIONS_OF_KAFKA = pytest.mark.parametrize(
         for v in (turning_points(s) if is_full() else turning_points(s)[number % 2 :: 2] or turning_points(s))
     ],
 )
+
+
+def each_or_every(third: int) -> pytest.MarkDecorator:
+    """Parametrize with all messages, in `make test` with all of groups and a third of the others.
+
+    The tests with versions as parameters cover all messages.
+    """
+    chosen = [s for n, s in enumerate(KAFKAS) if is_full() or not is_of_brokers(s) or n // 2 % 3 == third]
+    return pytest.mark.parametrize("spec", chosen, ids=lambda spec: spec.name)
+
+
 FEWER = settings(max_examples=portion(10))  # for each version of each message
 
 
@@ -234,7 +245,7 @@ def test_kafka_writes_the_same_bytes_and_the_same_json(
 
 
 @pytest.mark.oracle
-@EACH_MESSAGE
+@each_or_every(0)
 @settings(max_examples=portion(20))
 @given(data=st.data())
 def test_unknown_tags_are_kept_where_kafka_keeps_them(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
@@ -247,7 +258,7 @@ def test_unknown_tags_are_kept_where_kafka_keeps_them(oracle: Oracle, spec: Mess
 
 
 @pytest.mark.oracle
-@EACH_MESSAGE
+@each_or_every(1)
 @settings(max_examples=portion(20))
 @given(data=st.data())
 def test_version_rejects_the_same_values_as_in_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:
@@ -267,7 +278,7 @@ def test_version_rejects_the_same_values_as_in_kafka(oracle: Oracle, spec: Messa
 
 
 @pytest.mark.oracle
-@EACH_MESSAGE
+@each_or_every(2)
 @settings(max_examples=portion(20), suppress_health_check=[HealthCheck.filter_too_much])  # long messages are filtered
 @given(data=st.data())
 def test_damaged_bytes_are_read_or_rejected_as_by_kafka(oracle: Oracle, spec: MessageSpec, data: st.DataObject) -> None:

@@ -197,7 +197,7 @@ def simple_history(duel: Duel, seed: int) -> None:
     duel.request("OffsetFetch", 8, groups=[{"groupId": group, "topics": None} for group in player.groups])
 
 
-@pytest.mark.parametrize("seed", range(portion(SCRIPTS)))
+@pytest.mark.parametrize("seed", range(portion(SCRIPTS, usual=10)))
 def test_random_offset_requests_to_groups_without_members(oracle: Oracle, seed: int) -> None:
     simple_history(Duel(oracle, note=f"seed {seed}"), seed)
 

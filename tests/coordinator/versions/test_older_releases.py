@@ -19,9 +19,9 @@ from tests.oracle.client import Oracle
 pytestmark = pytest.mark.oracle
 
 SEEDS = {
-    History: (*range(portion(16)), 65),
-    ClassicHistory: range(portion(8)),
-    MixedHistory: (*range(portion(15)), 28, 41),
+    History: (*range(portion(16, usual=3)), 65),
+    ClassicHistory: range(portion(8, usual=2)),
+    MixedHistory: (*range(portion(15, usual=3)), 28, 41),
 }
 """The seeds after the first range are of rare cases: a regex that is dropped, a migration policy
 that excludes classic members, groups that are downgraded to classic.
@@ -29,10 +29,10 @@ that excludes classic members, groups that are downgraded to classic.
 
 
 SEEDS_4_3 = {
-    History: range(portion(8)),
-    ClassicHistory: range(portion(5)),
-    MixedHistory: range(portion(8)),
-    ShareHistory: range(portion(4)),
+    History: range(portion(8, usual=2)),
+    ClassicHistory: range(portion(5, usual=2)),
+    MixedHistory: range(portion(8, usual=2)),
+    ShareHistory: range(portion(4, usual=2)),
 }
 
 
@@ -44,7 +44,7 @@ def test_random_histories_equal_kafka_4_3s(
     run_and_minimise(duel, lambda: kind(Random(seed), duel).run(40))
 
 
-@pytest.mark.parametrize("seed", range(portion(4)))
+@pytest.mark.parametrize("seed", range(portion(4, usual=2)))
 def test_any_requests_have_the_responses_of_kafka_4_3(oracle_4_3: Oracle, seed: int) -> None:
     duel = NamedDuel(oracle_4_3, note=f"seed {seed}, Kafka 4.3")
     run_and_minimise(duel, lambda: AnyHistory(Random(seed), duel).run(40))

@@ -20,6 +20,7 @@ from quorate.codecs.messages.consumer_group import (
 from tests.coordinator.consumer_scripts import History
 from tests.coordinator.scripts import Duel, Json
 from tests.coordinator.test_loads import FOLDERS, records_of
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -51,7 +52,7 @@ def move_to_release(history: History, before: Duel, oracle: Oracle) -> Duel:
     return after
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(portion(8)))
 def test_members_continue_after_a_downgrade_and_upgrade_as_with_kafka(
     oracle: Oracle, oracle_4_0: Oracle, seed: int
 ) -> None:
