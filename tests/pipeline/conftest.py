@@ -33,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     from quorate.pipeline import register
 
     session = (
-        SparkSession.builder.master("local[2,4]")  # on a busy machine, a worker may not connect in 10 s: again
+        SparkSession.builder.master("local[2,3]")  # on a busy machine, a worker may not connect in 10 s: again
         .appName("quorate-tests")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.memory", "2g")

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorate.pipeline.local import read
+from tests.extent import is_full
 from tests.pipeline.helpers.command import CONSUMER, UPGRADE, Run, check_error
 from tests.pipeline.helpers.command import inputs as inputs
 from tests.pipeline.helpers.command import run as run
@@ -122,11 +123,9 @@ def test_written_rows_can_replace_the_log_as_a_source(run_in_spark: Run, spark: 
     rows.write.parquet(str(tmp_path / "rows"))
     found = run_in_spark("audit", tmp_path / "rows", "--from", "parquet", "--json")
     assert found[0] == 0
-    assert (
-        found
-        == run_in_spark("audit", UPGRADE, "--json")
-        == run_in_spark("audit", UPGRADE, "--json", "--engine", "spark")
-    )
+    assert found == run_in_spark("audit", UPGRADE, "--json")
+    if is_full():  # test_audit.py compares the engines
+        assert found == run_in_spark("audit", UPGRADE, "--json", "--engine", "spark")
 
 
 @pytest.mark.parametrize(

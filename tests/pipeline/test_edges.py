@@ -128,8 +128,9 @@ def test_jobs_ignore_times_that_python_cannot_represent(spark: SparkSession) -> 
     ]
     written = [encode_record(CoordinatorRecord(key=one, value=other, version=0)) for one, other in groups]
     given = [(*pair, at) for at, pair in enumerate([(key, value), *written, (key, value)])]
-    good = decode(spark.createDataFrame(given, "key binary, value binary, offset long"))
-    rows = good.withColumn("timestamp", f.timestamp_micros(f.lit(LATEST_MS * 1000 + 1000)))
+    decoded = decode(spark.createDataFrame(given, "key binary, value binary, offset long")).toArrow()
+    rows = spark.createDataFrame(decoded, spark_schema())  # decoded once for all jobs
+    rows = rows.withColumn("timestamp", f.timestamp_micros(f.lit(LATEST_MS * 1000 + 1000)))
     assert [row.finding for row in upgrade_audit(rows).collect()] == ["topic-record"]
     with pytest.raises(PySparkException, match="a record has no timestamp"):
         rebalances(rows).collect()

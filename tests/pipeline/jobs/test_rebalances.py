@@ -187,7 +187,7 @@ def test_many_rebalances_in_a_short_time_are_a_storm(engine: Engine) -> None:
 def test_storms_of_captures_are_the_same_on_both_engines(spark: SparkSession) -> None:
     found = LocalEngine().rebalances(pa.concat_tables(captured()))
     windows = ((300_000, 5), (3_000, 2), (20_000, 3))
-    for window_ms, at_least in windows if is_full() else windows[:2]:
+    for window_ms, at_least in windows if is_full() else windows[1:2]:
         local, wanted = (
             engine.storms(found, window_ms=window_ms, at_least=at_least).cast(STORMS).to_pylist()
             for engine in (LocalEngine(), SparkEngine(spark))

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from quorate.codecs import CoordinatorRecord, LogEntry, LogProblem, read_log
 from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.messages import OffsetCommitKey
 from quorate.coordinator.bulk import load_state
-from quorate.pipeline import group_state
+from quorate.pipeline import local
 from quorate.pipeline.jobs.state_rows import STATE
 from tests.broker.fixtures import need_broker
 from tests.cluster.test_file_log_tools import dumped, ours
+from tests.pipeline.helpers.engines import Engine
 from tests.pipeline.helpers.jobs import comparable
 
 sys.path.append(str(Path(__file__).parents[3] / "bench"))  # last: `codecs` stays the standard library's
@@ -112,9 +112,11 @@ def test_only_the_requested_batches_are_damaged(year: Year, tmp_path: Path) -> N
         assert groups[0] == groups[1]
 
 
-def test_group_state_equals_a_replay(year: Year, spark: SparkSession) -> None:
-    df = spark.read.format("consumer-offsets").option("isolation.level", "read_uncommitted").load(str(year.folder))
-    rows = group_state(df, isolation_level="read_uncommitted").rows.toArrow().cast(STATE).to_pylist()
+@pytest.mark.long_on_spark  # the generated logs are the point; tests of jobs compare the engines
+def test_group_state_equals_a_replay(year: Year, engine: Engine) -> None:
+    log = local.read(year.folder, options={"isolation.level": "read_uncommitted"})
+    found = engine.state(engine.rows([log.table()]), isolation_level="read_uncommitted")
+    rows = found.cast(STATE).to_pylist()
     assert {row["log_partition"] for row in rows} == set(range(PARTITIONS))
     for number, folder in enumerate(folders(year)):
         wanted = comparable(load_state(folder))

@@ -99,7 +99,7 @@ def test_rebalances_lags_and_alerts_of_streams_equal_those_of_the_batch_jobs(
     seen = run_killed(stream_lag(at_once, snapshots, keep_ms=1 << 40), tmp_path / "lag")
     both(latest_lag(seen), local.lag(table, ends, isolation_level="read_committed"))
     limits = {"storm_rebalances": 3, "storm_window_ms": 60_000, "silence_ms": 3000}
-    seen = run_killed(alerts(rows, snapshots, lag_limit=500, **limits), tmp_path / "alerts", Random(5))
+    seen = run_killed(alerts(at_once, snapshots, lag_limit=500, **limits), tmp_path / "alerts", Random(5))
     once = [
         (row["alert"], row["group"], row["log_partition"], row["topic"], row["partition"], row["since"])
         for row in seen.collect()
