@@ -11,7 +11,7 @@ from itertools import chain
 import numpy as np
 
 from quorate.assignors.errors import AssignorError
-from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped, stable_order
+from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped, sorted_by
 
 __all__ = ["Assignment", "AssignorError", "Member"]
 
@@ -79,10 +79,9 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
         A member's partitions keep the order given.
         """
-        order = stable_order(owners, len(member_ids))
         offsets = np.zeros(len(member_ids) + 1, np.int64)
         np.cumsum(np.bincount(owners, minlength=len(member_ids)), out=offsets[1:])
-        return cls(topology, member_ids, offsets, partitions[order])
+        return cls(topology, member_ids, offsets, sorted_by(owners, partitions, len(member_ids)))
 
     def __getitem__(self, member_id: str) -> tuple[TopicPartition, ...]:
         if self._arrays is None:

@@ -60,17 +60,8 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
     new_offsets = np.zeros(len(group) + 1, np.int64)
     np.cumsum(lengths, out=new_offsets[1:])
     partitions = np.empty(new_offsets[-1], np.int64)
-    # So many members at once that the arrays of their partitions are short; see `BLOCK`.
-    step = max(1, len(group) * BLOCK // (len(partitions) + len(group.owned) + 1))
-    if len(changed) < len(group):
-        same = np.ones(len(group), np.bool_)
-        same[changed] = False
-        for start in range(0, len(group), step):
-            block = slice(start, start + step)
-            end = min(start + step, len(group))
-            new = partitions[new_offsets[start] : new_offsets[end]]
-            old = group.owned[group.owned_offsets[start] : group.owned_offsets[end]]
-            new[np.repeat(same[block], lengths[block])] = old[np.repeat(same[block], group.owned_counts[block])]
+    _keep_others(group, changed, new_offsets, partitions)
+    step = _members_at_once(group, len(partitions))
     for start in range(0, len(changed), step):
         places = runs(new_offsets[changed[start : start + step]], counts[start : start + step])
         partitions[places] = numbers[: len(places)]
@@ -82,21 +73,47 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
 def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssignment:
     """Return the target assignment of partitions `numbers`, member after member in group order.
 
-    Determines which members' targets differ from the previous ones.
+    Unchanged members' partitions are written to `numbers` in the order given.
     """
-    ends = np.cumsum(counts)
+    changed = changed_members(group, numbers, counts)
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    _keep_others(group, changed, offsets, numbers)
+    return TargetAssignment(group, Assignment(group.topology, group.member_ids, offsets, numbers), changed)
+
+
+def changed_members(group: GroupSpec, numbers: Ints, counts: Ints) -> Ints:
+    """Return the members whose partitions differ from the previous ones, in HashMap order.
+
+    `numbers`: the new partitions, member after member in group order, `counts[m]` of member `m`.
+    """
     differ = counts != group.owned_counts
     if len(group.owned):
-        owner = np.full(group.topology.first[-1] + 1, -1, np.int64)  # the last one is that of -1, a deleted partition
-        owner[numbers] = np.repeat(np.arange(len(group)), counts)
+        owner = np.full(group.topology.first[-1] + 1, -1, np.int32)  # the last one is that of -1, a deleted partition
+        owner[numbers] = np.repeat(np.arange(len(group), dtype=np.int32), counts)
         owner[-1] = -1
         differ[group.owning[owner[group.owned] != group.owning]] = True
-    changed = group.hash_order[differ[group.hash_order]]
-    if len(changed) == len(group):
-        offsets = np.concatenate([[0], ends])
-        return TargetAssignment(group, Assignment(group.topology, group.member_ids, offsets, numbers), changed)
-    mine = runs((ends - counts)[changed], counts[changed])
-    return target_of_changed(group, changed, numbers[mine], counts[changed])
+    changed: Ints = group.hash_order[differ[group.hash_order]]
+    return changed
+
+
+def _keep_others(group: GroupSpec, changed: Ints, offsets: Ints, partitions: Ints) -> None:
+    """Write the owned partitions of members that are not `changed` to `partitions`."""
+    if len(changed) == len(group) or not len(group.owned):
+        return
+    same = np.ones(len(group), np.bool_)
+    same[changed] = False
+    lengths = np.diff(offsets)
+    step = _members_at_once(group, len(partitions))
+    for start in range(0, len(group), step):
+        block, end = slice(start, start + step), min(start + step, len(group))
+        new = partitions[offsets[start] : offsets[end]]
+        old = group.owned[group.owned_offsets[start] : group.owned_offsets[end]]
+        new[np.repeat(same[block], lengths[block])] = old[np.repeat(same[block], group.owned_counts[block])]
+
+
+def _members_at_once(group: GroupSpec, partitions: int) -> int:
+    """Return for how many members the arrays of their partitions are short; see `BLOCK`."""
+    return max(1, len(group) * BLOCK // (partitions + len(group.owned) + 1))
 
 
 def target_of_all_few(group: GroupSpec, numbers: list[list[int]]) -> TargetAssignment:

@@ -51,6 +51,15 @@ def stable_order(numbers: npt.NDArray[np.signedinteger], count: int) -> Ints:
     return np.argsort(numbers.astype(np.uint16) if count <= 1 << 16 else numbers, kind="stable")
 
 
+def sorted_by(keys: npt.NDArray[np.signedinteger], numbers: Ints, count: int) -> Ints:
+    """Return the numbers in the order of their keys, from 0 to `count - 1`; see `stable_order`."""
+    order = stable_order(keys, count)
+    for start in range(0, len(order), BLOCK):
+        block = order[start : start + BLOCK]
+        block[:] = numbers[block]
+    return order
+
+
 def grouped(partitions: Iterable[tuple[K, int]]) -> dict[K, list[int]]:
     """Group partitions by topic; topics and partitions keep the order of first appearance."""
     found: dict[K, list[int]] = {}

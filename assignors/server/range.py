@@ -17,7 +17,7 @@ from quorate.assignors.server.ids import few_in_broker_order, id_hashes, subscri
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.subscribers import range_owners, subscriber_sets
 from quorate.assignors.target import TargetAssignment, target_of_all, target_of_all_few
-from quorate.assignors.topology import Ints, Topology, grouped, stable_order
+from quorate.assignors.topology import Ints, Topology, grouped, sorted_by, stable_order
 from quorate.codecs.releases import KafkaVersion
 
 OLDEST = KafkaVersion(4, 0, 0)
@@ -123,8 +123,7 @@ def _assigned(group: GroupSpec, maps: _TopicMaps, topics: Ints, set_of: Ints, se
     if ranks is None:
         by_rank = _by_rank(maps, topology, owners, numbers)
         numbers, owners = numbers[by_rank], owners[by_rank]
-    order = stable_order(owners, len(group))
-    numbers, lengths = numbers[order], np.bincount(owners, minlength=len(group))
+    numbers, lengths = sorted_by(owners, numbers, len(group)), np.bincount(owners, minlength=len(group))
     for listing in maps.crowded:
         _reorder_crowded(topology, maps, listing, numbers, lengths)
     return target_of_all(group, numbers, lengths)

@@ -21,7 +21,7 @@ from quorate.assignors.server import (
     UniformAssignor,
 )
 from quorate.assignors.server.ids import set_subscription_order
-from quorate.assignors.target import target_of_all
+from quorate.assignors.target import changed_members
 from quorate.assignors.topology import Ints, Topology
 from quorate.codecs.messages.consumer_group import TopicPartition
 from quorate.coordinator.consumer.lags import lags_of_group
@@ -69,7 +69,7 @@ def _assigned(shard: CoordinatorShard, request: TargetRequest, name: str, prepar
         assignment = checked(plug_in, prepared, lambda group: plug_in.assign_group(group, lags=lags))
     else:
         assignment = checked(plug_in, prepared)
-    changed = target_of_all(prepared, assignment.partitions, assignment.counts).changed
+    changed = changed_members(prepared, assignment.partitions, assignment.counts)
     return TargetAssignment(prepared, assignment, changed)  # also of others in the plug-in's order, as Kafka
 
 
