@@ -87,7 +87,7 @@ def both() -> Iterator[Duel]:
         yield found
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + portion(10)))
+@pytest.mark.parametrize("seed", range(1, 1 + portion(10, usual=2)))
 def test_random_requests_get_the_responses_of_a_real_broker(both: Duel, seed: int) -> None:
     both.play(seed, STEPS)
 
@@ -99,12 +99,12 @@ def newest() -> Iterator[Duel]:
         yield found
 
 
-@pytest.mark.parametrize("seed", range(1, 1 + portion(6)))
+@pytest.mark.parametrize("seed", range(1, 1 + portion(6, usual=2)))
 def test_random_requests_get_the_responses_of_a_broker_of_the_newest_release(newest: Duel, seed: int) -> None:
     newest.play(seed, STEPS)
 
 
-@pytest.mark.parametrize("seed", range(1001, 1001 + portion(8)))
+@pytest.mark.parametrize("seed", range(1001, 1001 + portion(8, usual=2)))
 def test_random_requests_of_streams_groups_get_the_responses_of_a_broker(newest: Duel, seed: int) -> None:
     newest.play(seed, STEPS, STREAMS)
 
@@ -178,13 +178,13 @@ def _detail(response: Any) -> str:
     return next(one.status_detail for one in response.status if one.status_code == 3)
 
 
-@pytest.mark.parametrize("seed", range(101, 101 + portion(6)))
+@pytest.mark.parametrize("seed", range(101, 101 + portion(6, usual=2)))
 def test_random_requests_of_share_groups_get_the_responses_of_a_broker(newest: Duel, seed: int) -> None:
     """A difference has the seed; `bench/cluster_differential.py --theme shares` runs more."""
     newest.play(seed, STEPS, replace(SHARES, begins=SHARES.begins[:2]))
 
 
-@pytest.mark.parametrize("seed", range(53004, 53004 + portion(6)))
+@pytest.mark.parametrize("seed", range(53004, 53004 + portion(6, usual=2)))
 def test_random_requests_of_groups_with_members_of_both_protocols_get_the_responses_of_a_broker(
     newest: Duel, seed: int
 ) -> None:

@@ -148,7 +148,7 @@ def random_acl(random: Random, prefix: str) -> AclCreation:
     )
 
 
-@pytest.mark.parametrize("seed", range(101, 101 + portion(10)))
+@pytest.mark.parametrize("seed", range(101, 101 + portion(10, usual=2)))
 def test_random_requests_of_users_get_the_responses_of_a_real_broker(
     both: Duel, users: dict[str, Pair], seed: int
 ) -> None:

@@ -5,9 +5,10 @@ from collections import Counter
 import pytest
 
 from tests.cluster.share.scripts import run_script
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
-SEEDS = 300
+SEEDS = portion(300)
 """bench/share_partition_differential.py runs more."""
 
 
@@ -26,6 +27,7 @@ def test_random_scripts_have_the_results_of_kafka(oracle: Oracle) -> None:
             seen["thrown"] += "thrown" in result
             seen["invalid state"] += sum(code == 121 for _, code, _ in result["completed"])
     # The scripts reach what they are about.
-    assert min(seen["acquired"], seen["stored"], seen["invalid state"]) > 1_000
-    assert min(seen["advance"], seen["release"], seen["logStart"], seen["rolled back"], seen["dead letters"]) > 50
-    assert seen["thrown"] > 50
+    often = min(seen["acquired"], seen["stored"], seen["invalid state"])
+    rare = min(seen["advance"], seen["release"], seen["logStart"], seen["rolled back"], seen["dead letters"])
+    assert often > 10 * SEEDS // 3
+    assert min(rare, seen["thrown"]) > SEEDS // 6
