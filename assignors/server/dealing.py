@@ -10,7 +10,7 @@ partition just assigned to a member may be assigned to it again, which changes o
 import numpy as np
 
 from quorate.assignors.model import AssignorError
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, runs, sorted_by
 
 
 def deal(
@@ -22,8 +22,8 @@ def deal(
     least one. `holders[i]` owns `held[i]`, one of `wanting`. Raises `AssignorError` where Kafka
     fails.
     """
-    rounds = np.arange(left.sum()) - np.repeat(np.cumsum(left) - left, left)
-    takers = np.repeat(row, left)[np.argsort(rounds, kind="stable")]
+    rounds = runs(np.zeros_like(left), left)
+    takers = sorted_by(rounds, np.repeat(row, left), int(left.max(initial=0)))
     taken = np.repeat(wanting, needs)[: len(takers)]
     takers = takers[: len(taken)]
     enough = len(taken) == needs.sum() or bool((np.cumsum(needs) == len(taken)).any())

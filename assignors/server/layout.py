@@ -6,8 +6,10 @@ with copies of the sets. It removes lost partitions and adds new ones: `computeI
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import Enum, auto
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +26,7 @@ from quorate.assignors.server.old_targets import (
     read_target,
     topic_map,
 )
-from quorate.assignors.topology import Ints, Topology, runs, stable_order
+from quorate.assignors.topology import BLOCK, Ints, Topology, runs, stable_order
 
 
 def lay_out(
@@ -45,6 +47,32 @@ def lay_out(
     of partitions, per topic of the topology; 16 by default. `each_once`: no slot gets partitions of
     a topic in several pieces.
     """
+    if len(old.numbers) or len(new_numbers) <= BLOCK:
+        return _laid_out(topology, old, kept, new_slots, new_numbers, new_set_capacities, jdk, each_once=each_once)
+    # Some slots at a time, so that their arrays are short; see `BLOCK`.
+    count = len(old.topic_counts)
+    first_slots = np.arange(0, count, max(1, count * BLOCK // len(new_numbers)))
+    parts: list[tuple[Ints, npt.NDArray[np.bool_]]] = []
+    for first, end in pairwise([*first_slots.tolist(), count]):
+        block = replace(old, topic_counts=old.topic_counts[first:end])
+        mine = slice(*np.searchsorted(new_slots, [first, end]))
+        slots, numbers = new_slots[mine] - first, new_numbers[mine]
+        parts.append(_laid_out(topology, block, None, slots, numbers, new_set_capacities, jdk, each_once=each_once))
+    return np.concatenate([numbers for numbers, _ in parts]), np.concatenate([crowded for _, crowded in parts])
+
+
+def _laid_out(
+    topology: Topology,
+    old: OldTargets,
+    kept: npt.NDArray[np.bool_] | None,
+    new_slots: Ints,
+    new_numbers: Ints,
+    new_set_capacities: Ints | None,
+    jdk: int,
+    *,
+    each_once: bool,
+) -> tuple[Ints, npt.NDArray[np.bool_]]:
+    """Return the same for all slots at once."""
     count = len(old.topic_counts)
     old_sizes = old.segments.sizes[old.segments.of]
     numbers, slots = (old.numbers, old.slots) if kept is None else (old.numbers[kept], old.slots[kept])

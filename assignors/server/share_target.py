@@ -16,7 +16,7 @@ from quorate.assignors.server.layout import lay_out
 from quorate.assignors.server.old_targets import old_targets
 from quorate.assignors.server.sharing import Held
 from quorate.assignors.target import Record, TargetAssignment, target_of_changed
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, stable_order
 from quorate.codecs import Uuid
 
 Bools = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ def share_target(
     dropped = _dropped(group, subscribed)
     changed = dropped.copy()
     changed[given.places[~np.isin(lost_keys, back)]] = True
-    changed[places[~np.isin(new_keys, back)]] = True
+    changed[places[~np.isin(new_keys, back)] if len(back) else places] = True
     changing = np.flatnonzero(changed)
     slot_of = np.full(len(group), -1, np.int64)
     slot_of[changing] = np.arange(len(changing))
@@ -54,7 +54,7 @@ def share_target(
     new_slots = slot_of[places]
     mine = (new_slots >= 0) & ~again
     new_slots, new_numbers = new_slots[mine], numbers[mine]
-    by_slot = np.argsort(new_slots, kind="stable")
+    by_slot = stable_order(new_slots, len(changing))
     new_slots, new_numbers = new_slots[by_slot], new_numbers[by_slot]
     laid_out, crowded = lay_out(
         topology, old, None if kept.all() else kept, new_slots, new_numbers, None, jdk, each_once=False

@@ -18,7 +18,7 @@ from quorate.assignors.server.share_target import deep_copy, held_target, share_
 from quorate.assignors.server.sharing import Held, Pool, share_out
 from quorate.assignors.subscribers import subscriber_sets
 from quorate.assignors.target import Record, TargetAssignment, target_of_changed
-from quorate.assignors.topology import Ints, Topology
+from quorate.assignors.topology import BLOCK, Ints, Topology, stable_order
 from quorate.codecs.releases import KafkaVersion
 
 
@@ -132,11 +132,18 @@ def _pools(group: GroupSpec, topics: Ints, assignable: Mapping[str, Collection[i
 
 
 def _held(group: GroupSpec, pool_of: Ints, jdk: int) -> Held:
-    old = old_targets(group, group.hash_order, jdk)
-    pools = pool_of[old.topics]
-    wanted = np.flatnonzero(pools >= 0)
-    by_pool = wanted[np.argsort(pools[wanted], kind="stable")]
-    return Held(pools[by_pool], old.slots[by_pool], old.numbers[by_pool])
+    order = group.hash_order
+    places, numbers = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    step = max(1, len(order) * BLOCK // (len(group.owned) + 1))  # members at a time; see `BLOCK`
+    for start in range(0, len(order), step):
+        old = old_targets(group, order[start : start + step], jdk)
+        wanted = np.flatnonzero(pool_of[old.topics] >= 0)
+        places.append(old.slots[wanted] + start)
+        numbers.append(old.numbers[wanted])
+    held = np.concatenate(numbers)
+    pools = pool_of[group.topology.topic_of[held]]
+    by_pool = stable_order(pools, len(pool_of))
+    return Held(pools[by_pool], np.concatenate(places)[by_pool], held[by_pool])
 
 
 def _key_hashes(topology: Topology, homogeneous: bool) -> java_order.UInts:
