@@ -169,7 +169,13 @@ def _in_map_order(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts
 
 def _first_seen(numbers: Ints) -> tuple[Ints, Ints]:
     """Return the distinct numbers in order of first appearance, and the positions of the first."""
-    firsts = np.sort(np.unique(numbers, return_index=True)[1])
+    if not len(numbers):
+        return numbers, numbers
+    keys = numbers - numbers.min()
+    places = np.arange(len(keys), dtype=np.int32)
+    first_places = np.empty(int(keys.max()) + 1, np.int32)
+    first_places[keys[::-1]] = places[::-1]  # of equal keys the last one written remains
+    firsts = np.flatnonzero(first_places[keys] == places)
     return numbers[firsts], firsts
 
 
