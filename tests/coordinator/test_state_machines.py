@@ -23,6 +23,7 @@ from tests.coordinator.mixed_scripts import MixedHistory
 from tests.coordinator.share_scripts import ShareHistory
 from tests.coordinator.streams_scripts import StreamsHistory
 from tests.differential.shard_side import ShardSide
+from tests.extent import portion
 from tests.oracle.client import Oracle
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -98,7 +99,10 @@ def test_streams_group_members_follow_the_transition_table() -> None:
 @pytest.mark.oracle
 @pytest.mark.parametrize(
     ("history", "seeds"),
-    [(lambda rng, duel: ClassicHistory(rng, duel), 12), (lambda rng, duel: MixedHistory(rng, duel), 12)],
+    [
+        (lambda rng, duel: ClassicHistory(rng, duel), portion(12, usual=6)),
+        (lambda rng, duel: MixedHistory(rng, duel), portion(12, usual=6)),
+    ],
     ids=["classic", "mixed"],
 )
 def test_classic_groups_follow_the_transition_table(

@@ -14,7 +14,7 @@ SMALL = partial(shares, records=15)
 
 
 def test_no_acknowledged_record_is_delivered_again_and_none_is_lost() -> None:
-    count = portion(100, usual=15)
+    count = portion(100, usual=10)
     found = simulate(SMALL, seeds=count, chaos=Chaos().times(2))
     assert found.faults > 3 * count
 

@@ -21,7 +21,7 @@ from quorate.simulation import (
     check_determinism,
     simulate,
 )
-from tests.extent import portion
+from tests.extent import is_full, portion
 from tests.simulation.helpers.scenarios import consumers
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ SMALL = partial(consumers, records=12)
 
 
 def test_no_acknowledged_record_is_lost_under_chaos() -> None:
-    count = portion(200, usual=30)
+    count = portion(200, usual=20)
     found = simulate(SMALL, seeds=count)
     assert found.schedules == count
     assert found.faults > 2 * count  # each schedule lasts 13 s of virtual time
@@ -100,7 +100,7 @@ print(simulate(partial(consumers, records=12), replay=sys.argv[2]).traces)
 """
 
 
-@pytest.mark.parametrize("hash_seed", ["1", "77", "random"])
+@pytest.mark.parametrize("hash_seed", ["1", "77", "random"] if is_full() else ["1", "random"])
 def test_a_token_repeats_a_schedule_in_another_process(hash_seed: str) -> None:
     (seed, trace), *_ = simulate(SMALL, seeds=[5]).traces.items()
     ran = subprocess.run(

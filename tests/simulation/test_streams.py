@@ -14,7 +14,7 @@ SMALL = partial(streams, records=15)
 
 
 def test_no_task_has_two_owners_and_no_record_is_lost() -> None:
-    count = portion(80, usual=12)
+    count = portion(80, usual=8)
     found = simulate(SMALL, seeds=count, chaos=Chaos().times(2))
     assert found.faults > 3 * count
 
