@@ -86,9 +86,15 @@ def test_a_repeated_snapshot_counts_once_and_times_may_be_numbers(engine: Engine
     ("name", "value", "message"),
     [
         ("timestamp", "yesterday", "end offsets: timestamp is 'yesterday', which is not a time such as 2026"),
-        ("timestamp", 1 << 60, f"end offsets: timestamp is '{1 << 60}', which is not ms since 1970"),
+        pytest.param(
+            *("timestamp", 1 << 60, f"end offsets: timestamp is '{1 << 60}', which is not ms since 1970"),
+            marks=pytest.mark.long_on_spark,  # test_edges.py has another such time
+        ),
         ("end_offset", "many", "end offsets: end_offset is 'many', which is not a number"),
-        ("partition", "first", "end offsets: partition is 'first', which is not a number"),
+        pytest.param(
+            *("partition", "first", "end offsets: partition is 'first', which is not a number"),
+            marks=pytest.mark.long_on_spark,  # as with the end offset above
+        ),
         ("partition", 1 << 40, f"end offsets: partition is '{1 << 40}', which is not a number"),
     ],
 )

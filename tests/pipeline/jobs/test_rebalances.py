@@ -201,6 +201,7 @@ def test_a_storm_needs_two_rebalances_and_a_window(engine: Engine) -> None:
         engine.storms(table(("g", [0])), at_least=1)
 
 
+@pytest.mark.long_on_spark  # test_edges.py has such rows on Spark
 def test_rows_without_timestamps_are_errors(engine: Engine) -> None:
     rows = pa.concat_tables(captured())
     at = rows.schema.get_field_index("timestamp")
