@@ -43,8 +43,10 @@ def share_target(
     slot_of[changing] = np.arange(len(changing))
     exact = _has_unnumbered(group)[order[changing]]
     exact[slot_of[back // total][slot_of[back // total] >= 0]] = True
-    again = np.ones(len(new_keys), np.bool_)
-    again[np.unique(new_keys, return_index=True)[1]] = False
+    again = np.zeros(len(new_keys), np.bool_)
+    if (np.bincount(numbers) > 1).any():
+        again[:] = True
+        again[np.unique(new_keys, return_index=True)[1]] = False
     if again.any():
         exact[slot_of[places[again]]] = True  # another lookup of a topic may make the map grow
     old = old_targets(group, order[changing], jdk)

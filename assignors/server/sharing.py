@@ -24,7 +24,7 @@ import numpy.typing as npt
 from quorate.assignors import java_order
 from quorate.assignors.java_order import JavaHashSet, UInts
 from quorate.assignors.server.dealing import deal
-from quorate.assignors.topology import Ints
+from quorate.assignors.topology import Ints, concatenated
 
 Bools = npt.NDArray[np.bool_]
 
@@ -89,7 +89,7 @@ def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) ->
     for pool, start, end in zip(pools, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         if not len(pool.partitions):
             continue
-        if start < end:
+        if start < end or len(pools) == 1:
             mine = slice(start, end)
             taking, taken = _dealt(pool, held, mine, kept[mine], hashes, members)
         else:
@@ -101,8 +101,7 @@ def share_out(pools: Sequence[Pool], held: Held, hashes: UInts, members: int) ->
             taking, taken = pool.subscribers[made[key][0]], made[key][1] + base
         places.append(taking)
         numbers.append(taken)
-    empty = np.empty(0, np.int64)
-    return np.concatenate([above, too_many]), np.concatenate([empty, *places]), np.concatenate([empty, *numbers])
+    return np.concatenate([above, too_many]), concatenated(places), concatenated(numbers)
 
 
 def _above_part(pools: Sequence[Pool], held: Held, bounds: Ints, hashes: UInts) -> Ints:
@@ -224,7 +223,7 @@ def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, memb
     # The broker's map of partitions: those held before, then the others.
     known, _ = _first_seen(numbers)
     new = pool.partitions[~np.isin(pool.partitions, known)] if len(known) else pool.partitions
-    keys = np.concatenate([known, new])
+    keys = concatenated([known, new])
     base = keys.min()
     places, numbers = places[kept], numbers[kept]
     needs = pool.holders - np.bincount(numbers - base, minlength=int(keys.max() - base) + 1)[keys - base]
@@ -236,7 +235,8 @@ def _dealt(pool: Pool, held: Held, mine: slice, kept: Bools, hashes: UInts, memb
         last_is_new=len(new) > 0 and bool(new[-1] == pool.partitions[-1]),
         capacity=_buckets(pool),
     )
-    order = order[wanting[order]]
+    if not wanting.all():
+        order = order[wanting[order]]
     by_bucket = row[np.argsort(java_order.spread(pool.subscribers[row].astype(np.uint32)), kind="stable")]
     if len(numbers):
         touched = np.isin(numbers, keys[order])
