@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -49,13 +51,65 @@ def test_the_cluster_is_shared_and_names_are_not(kafka_cluster, topic, group_id)
 """
 
 
+class Imported:
+    """A plugin for runs of pytest in this process. It keeps modules that they import first.
+
+    pytester removes them after a run, and after a test. But numpy cannot be imported again, and
+    quorate's modules would have other classes.
+    """
+
+    def __init__(self) -> None:
+        self.begin("")
+
+    def begin(self, folder: str) -> None:
+        """Begin with a project, whose own modules stay removed."""
+        self._folder = folder
+        self._modules: dict[str, ModuleType] = {}
+
+    def pytest_unconfigure(self) -> None:
+        self._modules |= sys.modules
+
+    def put_back(self) -> None:
+        for name, module in self._modules.items():
+            if name not in sys.modules and not str(getattr(module, "__file__", "")).startswith(self._folder):
+                sys.modules[name] = module
+
+
+IMPORTED = Imported()
+
+
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """Return an empty project, in which tests may be skipped even in CI."""
+def imported() -> Iterator[Imported]:
+    yield IMPORTED
+    IMPORTED.put_back()
+
+
+@pytest.fixture
+def project(imported: Imported, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """Return an empty project, in which tests may be skipped even in CI.
+
+    `imported` comes first: its end is after that of `pytester`.
+    """
     monkeypatch.delenv("CI", raising=False)
     # Importing Hypothesis takes a fifth of a run.
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
+    imported.begin(str(pytester.path))
     return pytester
+
+
+def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
+    """Run pytest in this process, whose start takes longer than the tests of most projects."""
+    result = project.runpytest_inprocess(*arguments, plugins=[IMPORTED])
+    IMPORTED.put_back()
+    return result
+
+
+@pytest.mark.without_containers
+def test_a_run_in_this_process_keeps_modules_of_libraries_only(project: pytest.Pytester) -> None:
+    project.makepyfile(of_the_project="", test_one="import of_the_project, wave\n\ndef test_one(): ...")
+    run(project).assert_outcomes(passed=1)
+    assert "wave" in sys.modules
+    assert "of_the_project" not in sys.modules
 
 
 def readme_test() -> str:
@@ -178,7 +232,7 @@ def test_tests_of_clusters_run_on_several_runtimes(
         def test_without_a_cluster(): ...
         """
     )
-    result = project.runpytest_inprocess("-v", "--kafka-runtime", "embedded,docker")
+    result = run(project, "-v", "--kafka-runtime", "embedded,docker")
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines_random(
         [
@@ -187,14 +241,14 @@ def test_tests_of_clusters_run_on_several_runtimes(
             "*::test_without_a_cluster *",
         ]
     )
-    result = project.runpytest_inprocess("-v")
+    result = run(project, "-v")
     result.assert_outcomes(passed=2)
 
 
 @pytest.mark.without_containers
 @pytest.mark.parametrize("given", ["podman", "embedded,", "docker,docker"])
 def test_an_unknown_runtime_is_reported_in_one_line(project: pytest.Pytester, given: str) -> None:
-    result = project.runpytest_inprocess("--kafka-runtime", given)
+    result = run(project, "--kafka-runtime", given)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"*--quorate-runtime: '{given}': use embedded, docker, or embedded,docker"])
 
@@ -207,7 +261,7 @@ def test_arguments_for_containers_are_rejected_for_embedded_clusters_in_one_line
             kafka_cluster_factory(controllers=1)
         """
     )
-    result = project.runpytest_inprocess()
+    result = run(project)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["no Kafka cluster: embedded clusters do not support controllers; use Kafka brokers: --kafka-runtime docker"]
@@ -228,7 +282,7 @@ def test_invalid_marker_is_reported_in_one_line(project: pytest.Pytester) -> Non
         def test_name(topic): ...
         """
     )
-    result = project.runpytest_inprocess("--kafka-racks", "-")
+    result = run(project, "--kafka-racks", "-")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(
         [
@@ -243,16 +297,16 @@ def test_invalid_marker_is_reported_in_one_line(project: pytest.Pytester) -> Non
 @pytest.mark.without_containers
 def test_a_test_may_delete_its_topic(project: pytest.Pytester) -> None:
     project.makepyfile("def test_deletes(kafka_cluster, topic): kafka_cluster.delete_topic(topic)")
-    project.runpytest_inprocess("--kafka-racks", "-").assert_outcomes(passed=1)
+    run(project, "--kafka-racks", "-").assert_outcomes(passed=1)
 
 
 @pytest.mark.without_containers
 def test_options_are_in_the_help(project: pytest.Pytester) -> None:
-    result = project.runpytest_inprocess("--help")
+    result = run(project, "--help")
     result.stdout.fnmatch_lines([f"*{option}*" for option in (
         "--kafka-runtime", "--kafka-version", "--kafka-image", "--kafka-brokers", "--kafka-racks",
     )])  # fmt: skip
-    result = project.runpytest_inprocess("--markers")
+    result = run(project, "--markers")
     result.stdout.fnmatch_lines(["@pytest.mark.kafka_topic(*"])
 
 
@@ -262,7 +316,7 @@ def test_missing_container_engine_is_reported_in_one_line(
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
     write_tests(project, [])
-    result = project.runpytest_inprocess("--kafka-runtime", "docker")
+    result = run(project, "--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)
     result.stdout.fnmatch_lines(["no Kafka cluster: no container engine responds*DOCKER_HOST*"])
     result.stdout.no_fnmatch_line("*another exception occurred*")

@@ -1,14 +1,13 @@
 """Projects and plugins with options, markers and fixtures of the same names as quorate's plugin.
 
-pytest runs in this process, except where a test is about imported modules: its start takes longer
-than most of these projects.
+pytest runs in this process, except where a test is about imported modules.
 """
 
 import pytest
 
-from tests.integration.test_plugin import project
+from tests.integration.test_plugin import imported, project, run
 
-__all__ = ["project"]
+__all__ = ["imported", "project"]
 
 pytestmark = pytest.mark.without_containers
 
@@ -39,7 +38,7 @@ def values(project: pytest.Pytester, *args: str) -> list[str]:
             print("SEEN", option("--kafka-version"), option("--quorate-version"), option("--kafka-racks"))
         """
     )
-    result = project.runpytest_inprocess("-s", *args)
+    result = run(project, "-s", *args)
     result.assert_outcomes(passed=1)
     (line,) = [line for line in result.outlines if "SEEN" in line]
     return line.split("SEEN ")[1].split()[:3]
@@ -52,7 +51,7 @@ def test_an_option_of_the_project_stays_its_own(project: pytest.Pytester, confte
     assert values(project) == ["theirs", "None", "a,b,c"]
     given = ["--kafka-version", "1", "--quorate-version=4.0.2", "--kafka-racks", "x,-"]
     assert values(project, *given) == ["1", "4.0.2", "x,-"]
-    project.runpytest_inprocess("--help").stdout.fnmatch_lines(["*--quorate-version=VERSION*"])
+    run(project, "--help").stdout.fnmatch_lines(["*--quorate-version=VERSION*"])
 
 
 def test_an_option_of_the_project_may_be_a_flag_or_a_number(project: pytest.Pytester) -> None:
@@ -87,7 +86,7 @@ def test_a_fixture_of_the_plugin_that_is_loaded_later_is_used(
     project.makeini(f"[pytest]\n{prefix}\n")
     project.syspathinsert()
     plugins = ["theirs", "pytest_quorate"] if later == "pytest_quorate" else ["pytest_quorate", "theirs"]
-    project.runpytest_inprocess("-p", plugins[0], "-p", plugins[1]).assert_outcomes(passed=1)
+    run(project, "-p", plugins[0], "-p", plugins[1]).assert_outcomes(passed=1)
 
 
 def test_options_of_a_conftest_that_pytest_loads_late(project: pytest.Pytester) -> None:
@@ -97,7 +96,7 @@ def test_options_of_a_conftest_that_pytest_loads_late(project: pytest.Pytester) 
     project.path.joinpath("deep/below/test_deep.py").write_text(
         "def test_deep(request):\n    assert request.config.getoption('--kafka-version') == 'theirs'\n"
     )
-    project.runpytest_inprocess().assert_outcomes(passed=1)
+    run(project).assert_outcomes(passed=1)
 
 
 def test_the_plugin_has_the_short_names_that_no_other_plugin_has(
@@ -107,7 +106,7 @@ def test_the_plugin_has_the_short_names_that_no_other_plugin_has(
     monkeypatch.setenv("PYTEST_ADDOPTS", "--kafka-version 3.9.2")
     project.makeini("[pytest]\naddopts = --kafka-racks q\n")
     assert values(project) == ["3.9.2", "3.9.2", "q"]
-    result = project.runpytest_inprocess("--kafka-brokers", "many")
+    result = run(project, "--kafka-brokers", "many")
     result.stderr.fnmatch_lines(["*argument --quorate-brokers: invalid int value: 'many'*"])
 
 
@@ -115,7 +114,7 @@ def test_the_value_of_an_option_is_not_taken_for_a_folder(project: pytest.Pytest
     """A project with a folder `docker` that has a conftest.py of its own."""
     project.mkdir("docker").joinpath("conftest.py").write_text("raise SystemExit('loaded')")
     project.makepyfile("def test_one(): ...")
-    project.runpytest_inprocess("--kafka-runtime", "docker", "--ignore=docker").assert_outcomes(passed=1)
+    run(project, "--kafka-runtime", "docker", "--ignore=docker").assert_outcomes(passed=1)
 
 
 def test_other_processes_have_the_same_options(project: pytest.Pytester) -> None:
@@ -129,7 +128,7 @@ def test_other_processes_have_the_same_options(project: pytest.Pytester) -> None
         """
     )
     given = ["--kafka-version", "1", "--quorate-version", "4.0.2", "--kafka-racks", "q"]
-    project.runpytest_inprocess("-n", "1", "-p", "xdist", *given).assert_outcomes(passed=1)
+    run(project, "-n", "1", "-p", "xdist", *given).assert_outcomes(passed=1)
 
 
 def test_fixtures_of_the_project_override_those_of_the_plugin(project: pytest.Pytester) -> None:
@@ -159,7 +158,7 @@ def test_fixtures_of_the_project_override_those_of_the_plugin(project: pytest.Py
             assert (topic, group_id, kafka_cluster) == ("their topic", "their group", "their cluster")
         """
     )
-    project.runpytest_inprocess().assert_outcomes(passed=1)
+    run(project).assert_outcomes(passed=1)
 
 
 PREFIXED = """
@@ -193,7 +192,7 @@ def test_another_cluster(quorate_kafka_cluster_factory, quorate_kafka_cluster):
 def test_a_prefix_renames_the_fixtures(project: pytest.Pytester, arguments: list[str]) -> None:
     project.makeini("[pytest]\nstrict = true\nkafka_fixture_prefix = quorate_\n")
     project.makepyfile(PREFIXED)
-    project.runpytest_inprocess(*arguments).assert_outcomes(passed=2)
+    run(project, *arguments).assert_outcomes(passed=2)
 
 
 def test_a_fixture_with_a_prefix_can_be_overridden(project: pytest.Pytester) -> None:
@@ -214,13 +213,13 @@ def test_a_fixture_with_a_prefix_can_be_overridden(project: pytest.Pytester) -> 
             assert quorate_topic in quorate_kafka_cluster.admin.list_topics()
         """
     )
-    project.runpytest_inprocess().assert_outcomes(passed=1)
+    run(project).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize("prefix", ["", "kafka_fixture_prefix = quorate_"])
 def test_the_list_of_fixtures_describes_those_of_the_plugin(project: pytest.Pytester, prefix: str) -> None:
     project.makeini(f"[pytest]\n{prefix}\n")
-    result = project.runpytest_inprocess("--fixtures")
+    result = run(project, "--fixtures")
     name = "quorate_topic" if prefix else "topic"
     result.stdout.re_match_lines([f"{name} -- .*plugin.py:.*", "    Create a topic, and yield its name.*"])
     if prefix:
@@ -230,7 +229,7 @@ def test_the_list_of_fixtures_describes_those_of_the_plugin(project: pytest.Pyte
 def test_a_prefix_that_no_name_can_have_is_an_error(project: pytest.Pytester) -> None:
     project.makeini("[pytest]\nkafka_fixture_prefix = my-\n")
     project.makepyfile("def test_one(): ...")
-    result = project.runpytest_inprocess()
+    result = run(project)
     result.stderr.fnmatch_lines(["ERROR: kafka_fixture_prefix = my-: *; for example: kafka_fixture_prefix = quorate_"])
 
 
@@ -271,7 +270,7 @@ def test_the_plugin_imports_little_of_quorate(project: pytest.Pytester) -> None:
 def test_the_fixture_topic_with_a_cluster_of_the_project_reports_the_remedy(project: pytest.Pytester) -> None:
     project.makeconftest("import pytest\n\n@pytest.fixture\ndef kafka_cluster():\n    return 'localhost:9092'\n")
     project.makepyfile("def test_one(topic): ...")
-    result = project.runpytest_inprocess()
+    result = run(project)
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         ["the fixture `topic` of quorate needs a cluster of quorate, but `kafka_cluster` is a str here; *"]
@@ -296,7 +295,7 @@ def test_the_fixture_topic_uses_a_quorate_cluster_of_the_project(project: pytest
             assert topic in kafka_cluster.admin.list_topics()
         """
     )
-    project.runpytest_inprocess().assert_outcomes(passed=1)
+    run(project).assert_outcomes(passed=1)
 
 
 def test_a_marker_of_the_project_of_the_same_name(project: pytest.Pytester) -> None:
@@ -310,4 +309,4 @@ def test_a_marker_of_the_project_of_the_same_name(project: pytest.Pytester) -> N
             assert request.node.get_closest_marker("kafka_topic").args == ("orders",)
         """
     )
-    project.runpytest_inprocess().assert_outcomes(passed=1)
+    run(project).assert_outcomes(passed=1)
