@@ -24,12 +24,18 @@ pytest_plugins = ["pytester"]
 
 def tree_files() -> list[Path]:
     """Return every file that is or would be committed. A copy of the tree has no git."""
-    ignored = {".git", *re.findall(r"^/?([\w.*-]+)/$", (ROOT / ".gitignore").read_text(), re.MULTILINE)}
-    found = []
-    for folder, names, files in os.walk(ROOT):
-        names[:] = [name for name in names if not any(fnmatch(name, pattern) for pattern in ignored)]
-        # In a worktree, .git is a file.
-        found += [Path(folder, name) for name in files if name != ".git" and not name.endswith(".so")]
+    lines = [line for line in (ROOT / ".gitignore").read_text().splitlines() if line and not line.startswith("#")]
+    folders = [".git", *(line.strip("/") for line in lines if line.endswith("/"))]
+    # In a worktree, .git is a file.
+    files = [".git", *(line.rpartition("/")[2] for line in lines if not line.endswith("/"))]
+
+    def kept(names: list[str], patterns: list[str]) -> list[str]:
+        return [name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)]
+
+    found: list[Path] = []
+    for folder, inner, names in os.walk(ROOT):
+        inner[:] = kept(inner, folders)
+        found += [Path(folder, name) for name in kept(names, files)]
     return found
 
 
