@@ -14,6 +14,7 @@ from uuid import UUID
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS, Uuid, read_live
+from quorate.codecs.printable import listed
 from quorate.coordinator.partitioning import partition_for
 
 if TYPE_CHECKING:
@@ -212,16 +213,25 @@ class AdminOperations(ABC):
         wait_for(f"{topic} has {number}partitions with leaders", led, self.timeout_ms)
 
     def wait_in_sync(self) -> None:
-        """Wait until all replicas of all topics are in sync."""
+        """Wait until all replicas of all topics are in sync.
+
+        Raises `ClusterError` with the partitions that are not.
+        """
+        out_of_sync: list[str] = []
 
         def caught_up() -> bool:
-            return all(
-                set(part["isr_nodes"]) == set(part["replica_nodes"])
+            out_of_sync[:] = [
+                f"{topic['name']}-{part['partition_index']}: {part['isr_nodes']} of {part['replica_nodes']}"
                 for topic in self.admin.describe_topics()
                 for part in topic["partitions"]
-            )
+                if set(part["isr_nodes"]) != set(part["replica_nodes"])
+            ]
+            return not out_of_sync
 
-        wait_for("all replicas are in sync", caught_up, self.timeout_ms, every_ms=300)
+        try:
+            wait_for("all replicas are in sync", caught_up, self.timeout_ms, every_ms=300)
+        except ClusterError as error:
+            raise ClusterError(f"{error}; in sync are {listed(out_of_sync)}") from error
 
     def _as_each_broker_sees(self, topic: str) -> Iterator[dict[str, Any]]:
         """Yield a topic's metadata from each broker that is up."""

@@ -177,3 +177,13 @@ def test_the_certificate_is_removed_with_the_cluster() -> None:
         assert cluster.certificate.startswith("-----BEGIN CERTIFICATE-----")
     with pytest.raises(FileNotFoundError):
         _ = cluster.certificate
+
+
+def test_replicas_that_are_not_in_sync_are_named() -> None:
+    with EmbeddedCluster(brokers=2) as cluster:
+        cluster.create_topic("orders", partitions=1, replicas=2)
+        cluster.stop_broker(2)
+        cluster.wait_fenced(2)
+        cluster.timeout_ms = 100
+        with pytest.raises(ClusterError, match=r"not within 0\.1 s; in sync are orders-0: \[1\] of \[[12], [12]\]"):
+            cluster.wait_in_sync()
