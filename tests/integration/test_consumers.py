@@ -369,7 +369,7 @@ def test_configs_of_the_classic_protocol_are_rejected(kafka_cluster: Cluster) ->
 
 
 def test_tls_and_login_are_those_of_kafka_python(secure_cluster: Cluster, group_id: str) -> None:
-    secure_cluster.create_topic(group_id, partitions=2)
+    secure_cluster.create_topic(group_id, partitions=2, replicas=3)
     produce(secure_cluster, group_id, 2, 5)
     received: list[int] = []
 
@@ -379,6 +379,7 @@ def test_tls_and_login_are_those_of_kafka_python(secure_cluster: Cluster, group_
 
     with consumer(secure_cluster, group_id, group_id) as one:
         wait_for("all messages", poll, LIMIT_MS)
+    secure_cluster.delete_topic(group_id)
 
 
 @pytest.mark.long_on_brokers

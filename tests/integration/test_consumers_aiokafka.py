@@ -487,9 +487,10 @@ def test_tls_and_login_are_those_of_aiokafka(secure_cluster: Cluster, group_id: 
         async with consumer(secure_cluster, group_id, group_id) as one:
             assert len(await consume(one, 10)) == 10
 
-    secure_cluster.create_topic(group_id, partitions=2)
+    secure_cluster.create_topic(group_id, partitions=2, replicas=3)
     produce(secure_cluster, group_id, 2, 5)
     run(scenario())
+    secure_cluster.delete_topic(group_id)
 
 
 def test_classic_protocol_is_aiokafkas_own(kafka_cluster: Cluster, topic: str, group_id: str) -> None:

@@ -142,7 +142,9 @@ def test_a_coordinator_whose_disk_is_full(secure_cluster: KafkaCluster, group_id
         secure_cluster.wait_fenced(3)
         assert crowds.coordinator != 3
         crowds.settle()
-        secure_cluster.start_broker(3)  # with a new disk, and nothing on it
+        # With a new disk, and nothing on it. A partition with its only replica there would have no
+        # leader any more (KIP-966), so all topics of this cluster have three.
+        secure_cluster.start_broker(3)
         secure_cluster.wait_in_sync()
         crowds.settle()
         crowds.end_well()
