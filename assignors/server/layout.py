@@ -47,33 +47,17 @@ def lay_out(
     of partitions, per topic of the topology; 16 by default. `each_once`: no slot gets partitions of
     a topic in several pieces.
     """
-    if len(old.numbers) or len(new_numbers) <= BLOCK:
-        return _laid_out(topology, old, kept, new_slots, new_numbers, new_set_capacities, jdk, each_once=each_once)
-    # Some slots at a time, so that their arrays are short; see `BLOCK`.
     count = len(old.topic_counts)
-    first_slots = np.arange(0, count, max(1, count * BLOCK // len(new_numbers)))
-    parts: list[tuple[Ints, npt.NDArray[np.bool_]]] = []
-    for first, end in pairwise([*first_slots.tolist(), count]):
-        block = replace(old, topic_counts=old.topic_counts[first:end])
-        mine = slice(*np.searchsorted(new_slots, [first, end]))
-        slots, numbers = new_slots[mine] - first, new_numbers[mine]
-        parts.append(_laid_out(topology, block, None, slots, numbers, new_set_capacities, jdk, each_once=each_once))
-    return np.concatenate([numbers for numbers, _ in parts]), np.concatenate([crowded for _, crowded in parts])
-
-
-def _laid_out(
-    topology: Topology,
-    old: OldTargets,
-    kept: npt.NDArray[np.bool_] | None,
-    new_slots: Ints,
-    new_numbers: Ints,
-    new_set_capacities: Ints | None,
-    jdk: int,
-    *,
-    each_once: bool,
-) -> tuple[Ints, npt.NDArray[np.bool_]]:
-    """Return the same for all slots at once."""
-    count = len(old.topic_counts)
+    if not len(old.numbers) and len(new_numbers) > BLOCK and count > 1:
+        # Some slots at a time, so that their arrays are short; see `BLOCK`.
+        first_slots = range(0, count, max(1, count * BLOCK // len(new_numbers)))
+        parts: list[tuple[Ints, npt.NDArray[np.bool_]]] = []
+        for first, end in pairwise([*first_slots, count]):
+            block = replace(old, topic_counts=old.topic_counts[first:end])
+            mine = slice(*np.searchsorted(new_slots, [first, end]))
+            slots, numbers = new_slots[mine] - first, new_numbers[mine]
+            parts.append(lay_out(topology, block, None, slots, numbers, new_set_capacities, jdk, each_once=each_once))
+        return np.concatenate([numbers for numbers, _ in parts]), np.concatenate([crowded for _, crowded in parts])
     old_sizes = old.segments.sizes[old.segments.of]
     numbers, slots = (old.numbers, old.slots) if kept is None else (old.numbers[kept], old.slots[kept])
     old_sizes = old_sizes if kept is None else old_sizes[kept]
