@@ -6,8 +6,8 @@ The client for heartbeats is in Go if it is installed, so that the server is the
 embedded cluster runs in its own process, so that its CPU time does not include the client's; its
 start and stop are measured in one process.
 `--no-peer` omits the real broker; kfake (franz-go's embedded cluster) is omitted without Go.
-`--only` measures some cases. With `--smoke` there are no peers, and the client is in Python:
-nothing is compiled, and no container starts.
+`--only` measures some cases. With `--smoke` the only peer is another embedded cluster, and the
+client is in Python: nothing is compiled, and no container starts.
 """
 
 import os
@@ -325,8 +325,8 @@ def measure(report: Report) -> None:
         if "life" in chosen:
             life(report, in_go)
         peers = [] if in_go is None else [Server(in_go.address, in_go.pid, KFAKE)]
-        if not (report.smoke or report.options.no_peer or WITH_PEERS.isdisjoint(chosen)):
-            peers.append(stack.enter_context(real()))
+        if not (report.options.no_peer or WITH_PEERS.isdisjoint(chosen)):
+            peers.append(stack.enter_context(embedded() if report.smoke else real()))
         if "heartbeats" in chosen:
             heartbeats(report, peers)
         if "bytes" in chosen:
@@ -336,7 +336,7 @@ def measure(report: Report) -> None:
         if "storm" in chosen:
             storms(report, peers)
         if "streams" in chosen:
-            word_count(report, peers)
+            word_count(report, [] if report.smoke else peers)
     if "disk" in chosen:
         disk(report)
     if "standing" in chosen:
