@@ -9,6 +9,8 @@ from types import ModuleType
 
 import pytest
 
+from quorate.integration.containers.engine import engine
+
 ROOT = Path(__file__).resolve().parents[2]
 
 # Tests as a user writes them. They import nothing of this repository.
@@ -95,6 +97,15 @@ def project(imported: Imported, pytester: pytest.Pytester, monkeypatch: pytest.M
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
     imported.begin(str(pytester.path))
     return pytester
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let no container engine respond, although a test of this process may have used one."""
+    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
+    engine.cache_clear()
+    yield
+    engine.cache_clear()
 
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:
@@ -218,11 +229,9 @@ def test_a_group_uses_the_assignor_of_a_project_by_entry_point_and_by_path(proje
 
 
 @pytest.mark.without_containers
+@pytest.mark.usefixtures("no_engine")
 @pytest.mark.parametrize("prefix", ["", "my_"])
-def test_tests_of_clusters_run_on_several_runtimes(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, prefix: str
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
+def test_tests_of_clusters_run_on_several_runtimes(project: pytest.Pytester, prefix: str) -> None:
     project.makeini(f"[pytest]\nkafka_fixture_prefix = {prefix}\n")
     project.makepyfile(
         test_runtimes=f"""
@@ -311,10 +320,8 @@ def test_options_are_in_the_help(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.without_containers
-def test_missing_container_engine_is_reported_in_one_line(
-    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
+@pytest.mark.usefixtures("no_engine")
+def test_missing_container_engine_is_reported_in_one_line(project: pytest.Pytester) -> None:
     write_tests(project, [])
     result = run(project, "--kafka-runtime", "docker")
     result.assert_outcomes(errors=2)
