@@ -9,12 +9,12 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["pytester", "tests.long", "tests.reruns"]  # tests of our plugin run pytest in other projects
+# pytester: tests of our plugin run pytest in other projects.
+pytest_plugins = ["pytester", "tests.long", "tests.reruns", "tests.sharing_out"]
 
 FULL, USUAL = 100, 30
 """Examples of a property without `max_examples` of its own (tests/extent.py)."""
@@ -78,17 +78,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if {"oracle", "oracle_4_3", "oracle_4_0"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
-    if hasattr(config, "workerinput"):
-        from tests.sharing_out import order
-
-        order(items)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from tests.sharing_out import Scheduling
-
-    return Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -13,6 +13,7 @@ A scheduler of our own is needed because xdist's loadgroup (3.8) renames tests i
 """
 
 from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -98,6 +99,17 @@ def group_of(nodeid: str) -> str:
         case ("tests", "bench"):
             return nodeid
     return str(file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)  # after pytest, which puts all tests on embedded clusters one after another
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        order(items)
 
 
 def order(items: list[pytest.Item]) -> None:
