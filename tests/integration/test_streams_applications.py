@@ -25,8 +25,10 @@ pytestmark = [
     pytest.mark.kafka_topic(partitions=3, replicas=3, config={"min.insync.replicas": "2"}),
 ]
 
-PROTOCOLS = ("streams", "classic")
-"""The group protocols of the applications."""
+PROTOCOLS = (pytest.param("streams", marks=pytest.mark.long), "classic")
+"""The group protocols of the applications that count words once without transactions. `make test`
+has one with the streams protocol and transactions.
+"""
 
 INTERNAL_TOPICS = {
     "words-repartition": {
@@ -149,7 +151,8 @@ def internal_topics(cluster: Cluster, group: str) -> dict[str, dict[str, str]]:
     }
 
 
-# Real brokers run one test, because they are slow together with instances.
+# Real brokers run no such test, because they are slow together with instances, and the other test
+# in `make test-full` only.
 @pytest.mark.parametrize("kafka_runtime", ["embedded"], indirect=True)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_words_are_counted_once_while_instances_join_and_leave(
@@ -173,7 +176,8 @@ def test_words_are_counted_once_while_instances_join_and_leave(
         assert [one for instance in app.instances.values() for one in instance.exceptions] == []
 
 
-def test_exactly_once_survives_killed_instances_and_brokers(
+@pytest.mark.long_on_brokers
+def test_exactly_once_survives_instances_that_leave_or_are_killed_and_killed_brokers(
     kafka_cluster: Cluster, application: Callable[..., Application], group_id: str
 ) -> None:
     with application(group_protocol="streams", processing_guarantee="exactly_once_v2") as app:
@@ -191,6 +195,10 @@ def test_exactly_once_survives_killed_instances_and_brokers(
         app.send(20)
         kafka_cluster.start_broker(broker.id)
         app.start("a")
+        app.send(20)
+        app.wait_until_counted(exactly=True)
+        app.settle()
+        app.stop("b")
         app.send(20)
         counts = app.wait_until_counted(exactly=True)
         assert {word: list(range(1, app.sent[word] + 1)) for word in app.sent} == counts
