@@ -1,9 +1,8 @@
 """Tests on clusters: on Kafka brokers in containers, and on embedded ones.
 
-`make test` runs each on both, but those marked `long_on_brokers` on embedded ones only. Of a
-scenario with several clients or assignors, all run on embedded brokers, and one on Kafka's; which
-one differs between scenarios. `make test-full` runs all on both. The summary reports which scenario
-ran on which runtime.
+`make test` runs each on both. Of a scenario with several clients or assignors, all run on embedded
+brokers, and one on Kafka's; which one differs between scenarios. `make test-full` runs all on both.
+The summary reports which scenario ran on which runtime.
 """
 
 from collections.abc import Callable, Iterator

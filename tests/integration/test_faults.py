@@ -62,7 +62,6 @@ def rebalancing(crowd: Crowd) -> bool:
     return bool(found["group_state"] == "PreparingRebalance")
 
 
-@pytest.mark.long_on_brokers
 def test_a_coordinator_that_freezes_for_longer_than_the_session_timeout(
     kafka_cluster: Cluster, topic: str, group_id: str
 ) -> None:

@@ -28,6 +28,7 @@ from tests.integration.groups import (
     settled,
 )
 from tests.integration.limits import LIMIT_MS
+from tests.integration.test_versions import check_versions
 
 OLD, NEW = "4.0.2", "4.3.1"
 PARTITIONS = 6
@@ -45,8 +46,10 @@ def cluster(kafka_cluster_factory: Callable[..., Cluster]) -> Iterator[Cluster]:
         yield running
 
 
-# In `make test`, tests of labs move containers to another release, and back.
-@pytest.mark.long_on_brokers
+def test_an_older_release_reports_its_versions_and_features(cluster: Cluster) -> None:
+    check_versions(cluster)
+
+
 def test_members_continue_through_an_upgrade_and_a_downgrade(cluster: Cluster, group_id: str) -> None:
     if cluster.version != OLD:  # a first attempt ended before the downgrade
         cluster.upgrade(OLD)
