@@ -151,8 +151,7 @@ def internal_topics(cluster: Cluster, group: str) -> dict[str, dict[str, str]]:
     }
 
 
-# Real brokers run no such test, because they are slow together with instances, and the other test
-# in `make test-full` only.
+# Real brokers run one test, because they are slow together with instances.
 @pytest.mark.parametrize("kafka_runtime", ["embedded"], indirect=True)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_words_are_counted_once_while_instances_join_and_leave(
@@ -176,7 +175,6 @@ def test_words_are_counted_once_while_instances_join_and_leave(
         assert [one for instance in app.instances.values() for one in instance.exceptions] == []
 
 
-@pytest.mark.long_on_brokers
 def test_exactly_once_survives_instances_that_leave_or_are_killed_and_killed_brokers(
     kafka_cluster: Cluster, application: Callable[..., Application], group_id: str
 ) -> None:
