@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from quorate.integration.containers.engine import engine
-
 ROOT = Path(__file__).resolve().parents[2]
 
 # Tests as a user writes them. They import nothing of this repository.
@@ -97,15 +95,6 @@ def project(imported: Imported, pytester: pytest.Pytester, monkeypatch: pytest.M
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p no:hypothesispytest")
     imported.begin(str(pytester.path))
     return pytester
-
-
-@pytest.fixture
-def no_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let no container engine respond, although a test of this process may have used one."""
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # nothing listens on the discard port
-    engine.cache_clear()
-    yield
-    engine.cache_clear()
 
 
 def run(project: pytest.Pytester, *arguments: str) -> pytest.RunResult:

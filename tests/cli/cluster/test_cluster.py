@@ -79,11 +79,8 @@ HEALTHY = Survey(
 
 
 @pytest.fixture
-def no_engine(monkeypatch):
-    engine.cache_clear()
+def no_socket(no_engine, monkeypatch):
     monkeypatch.setenv("DOCKER_HOST", "unix:///there/is/no.sock")
-    yield
-    engine.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -91,7 +88,7 @@ def no_engine(monkeypatch):
     [["up", "--runtime", "docker"], ["status"], ["down"], ["restart-broker", "2"], ["heal"], ["logs", "1"]],
     ids=str,
 )
-def test_a_missing_engine_is_an_error_with_a_remedy(quorate, no_engine, command):
+def test_a_missing_engine_is_an_error_with_a_remedy(quorate, no_socket, command):
     ended = quorate("cluster", *command)
     assert (ended.status, ended.out) == (1, "")
     error, remedy = ended.err.splitlines()
@@ -100,7 +97,7 @@ def test_a_missing_engine_is_an_error_with_a_remedy(quorate, no_engine, command)
 
 
 def test_the_list_notes_that_labs_in_containers_are_missing_without_an_engine(
-    quorate, no_engine, monkeypatch, tmp_path
+    quorate, no_socket, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("QUORATE_LABS", str(tmp_path))
     ended = quorate("cluster", "list")
@@ -111,8 +108,7 @@ def test_the_list_notes_that_labs_in_containers_are_missing_without_an_engine(
     ]
 
 
-def test_an_unreachable_engine_is_named_by_its_address(quorate, no_engine, monkeypatch):
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")
+def test_an_unreachable_engine_is_named_by_its_address(quorate, no_engine):
     ended = quorate("cluster", "status")
     assert ended.err.splitlines()[0] == "error: no container engine responds: tcp://127.0.0.1:9: Connection refused"
 

@@ -17,20 +17,16 @@ from kafka import KafkaConsumer, KafkaProducer
 
 from quorate.cluster.waiting import wait_for
 from quorate.integration import ClusterError, EmbeddedLab, embedded_lab, embedded_lab_process
-from quorate.integration.containers.engine import engine
 from quorate.integration.embedded_lab import LabPlan, embedded_lab_names, is_alive, lab_folder
 
 
 @pytest.fixture
-def labs(tmp_path, monkeypatch, quorate):
+def labs(tmp_path, monkeypatch, no_engine, quorate):
     """The command, with a folder for labs, which are removed after the test."""
     monkeypatch.setenv("QUORATE_LABS", str(tmp_path / "labs"))
-    monkeypatch.setenv("DOCKER_HOST", "tcp://127.0.0.1:9")  # no container engine
-    engine.cache_clear()  # an earlier test may have connected to one
     yield quorate
     for name in embedded_lab_names():
         EmbeddedLab.remove(name)
-    engine.cache_clear()
 
 
 def _enable_interrupts():
