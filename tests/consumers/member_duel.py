@@ -14,7 +14,8 @@ Declared differences, in which Kafka's consumer has the defect:
 
 - *A late response*, to a heartbeat from before the member joined again, has no effect on ours
   (Kafka's takes it for the response to its latest heartbeat: an old epoch, assignment or error).
-  If they differ after one, ours must not have changed, and the script ends (`LateResponse`).
+  If they differ after one, ours must not have changed, and the script ends (`LateResponse`). A late
+  failure can show later: Kafka's waits longer after the next one.
 - *A response in a state without a transition* for it, such as a fatal error when the member is
   STALE, has no effect on ours. Kafka's raises an IllegalStateException without a trace, after it
   has raised the error in the application.
@@ -31,8 +32,9 @@ Declared differences, in which Kafka's consumer has the defect:
   Kafka, to the same effect.
 - *An assignment without a subscription*, after the application unsubscribed while the member was
   STALE, cannot be adopted in Kafka. The script ends (`Unsubscribed`).
-- *A leave during a leave that a response with epoch -1 has completed*, before its callback ended,
-  has no effect on ours. Kafka's raises a NoSuchElementException. The script ends (`LeftTwice`).
+- *A leave during a leave that a response with epoch -1 has completed*, before its callback ended
+  or its heartbeat was sent, has no effect on ours. Kafka's raises a NoSuchElementException. The
+  script ends (`LeftTwice`).
 """
 
 import json
@@ -102,6 +104,7 @@ class MemberDuel:
         self.joined = 0
         self.sent_when: list[int] = []  # of heartbeats, and
         self.called_when: list[int] = []  # of callbacks: how often the member had joined
+        self.late_failure = False  # since the last success
         self.ours: OurMember | None = None
 
     @property
@@ -124,7 +127,7 @@ class MemberDuel:
             raise OracleError("a subscription of another kind needs a leave first")
         if fields["do"] == "new":
             self.ours = OurMember(fields, kafka["memberId"])
-            self.joined, self.sent_when, self.called_when = 0, [], []
+            self.joined, self.sent_when, self.called_when, self.late_failure = 0, [], [], False
             return kafka
         assert self.ours is not None
         before = self.kafka
@@ -145,8 +148,18 @@ class MemberDuel:
             if not changed and ours["log"] in ([], [["left"]]):
                 raise self._raised(LateResponse, operation, differences)
             raise self._raised(Differs, operation, changed or differences)
+        if fields["do"] == "fail" and late:
+            self.late_failure = True
+        elif fields["do"] == "respond" and not late and not fields["body"].get("errorCode"):
+            self.late_failure = False
         if differences:
             kind = self._kind(fields, before, ours, kafka, old_callback=old_callback)
+            if (
+                self.late_failure
+                and [one.path for one in differences] == ["waitMs"]
+                and kafka["waitMs"] > ours["waitMs"]
+            ):
+                kind = LateResponse
             raise self._raised(kind, operation, differences)
         return kafka
 
@@ -159,7 +172,8 @@ class MemberDuel:
             return FatalTwice
         if fields["do"] == "apply" and kafka.get("thrown") and not self.ours.subscribed:
             return Unsubscribed
-        if kafka.get("thrown") == "NoSuchElementException" and before["state"] == "PREPARE_LEAVING" and not ours["log"]:
+        leaving = before["state"] in ("PREPARE_LEAVING", "LEAVING")
+        if kafka.get("thrown") == "NoSuchElementException" and leaving and not ours["log"]:
             return LeftTwice
         left = any(request["memberEpoch"] < 0 for request in kafka["requests"])
         left = left or bool(kafka.get("thrown")) or kafka["state"] == "LEAVING"  # with the next heartbeat

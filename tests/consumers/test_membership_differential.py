@@ -48,10 +48,8 @@ class Member:
     def __init__(self, oracle: Oracle, **options: Any) -> None:
         self.duel = MemberDuel(oracle)
         self.step("new", autoCommit=False, maxPollIntervalMs=10_000, **options)
-        self.step("findCoordinator")
         self.step("names", names={T0: "t0"})
-        self.step("subscribe", topics=["t0"], listener=True)
-        self.step("poll")
+        self.join()
         self.step("run")
         self.respond(0, memberEpoch=1, heartbeatIntervalMs=3000, assignment=ASSIGNED)
         self.step("poll")
@@ -60,6 +58,12 @@ class Member:
 
     def step(self, do: str, **fields: Any) -> dict[str, Any]:
         return self.duel.op("member", do=do, **fields)
+
+    def join(self) -> None:
+        """Subscribe to t0, and join with the next heartbeat."""
+        self.step("findCoordinator")
+        self.step("subscribe", topics=["t0"], listener=True)
+        self.step("poll")
 
     def respond(self, request: int, **body: Any) -> None:
         self.step("respond", request=request, body=body)
@@ -77,6 +81,20 @@ def late_response(member: Member) -> None:
     member.step("poll")
     member.step("run")
     member.respond(1, memberEpoch=7, heartbeatIntervalMs=3000)
+
+
+def late_failure(member: Member) -> None:
+    member.step("new", autoCommit=False, maxPollIntervalMs=10_000)  # without an interval, the wait is the backoff
+    member.join()
+    member.step("run")  # request 0
+    member.step("leave")
+    member.step("loseCoordinator")
+    member.step("run")  # it has left
+    member.join()
+    member.step("fail", request=0, failure="timedOut")
+    member.step("run")  # request 1
+    member.step("fail", request=1, failure="timedOut")
+    member.step("run")
 
 
 def remaining(member: Member) -> None:
@@ -121,15 +139,25 @@ def left_twice(member: Member) -> None:
     member.step("leave")
 
 
+def left_twice_after_the_callback(member: Member) -> None:
+    member.step("run")
+    member.step("leave")
+    member.respond(1, memberEpoch=-1, heartbeatIntervalMs=3000)
+    member.step("complete", callback=1)
+    member.step("leave")
+
+
 @pytest.mark.parametrize(
     ("scenario", "difference"),
     [
         (late_response, LateResponse),
+        (late_failure, LateResponse),
         (remaining, RemainsInGroup),
         (ended_leave, EndedLeave),
         (fatal_twice, FatalTwice),
         (without_subscription, Unsubscribed),
         (left_twice, LeftTwice),
+        (left_twice_after_the_callback, LeftTwice),
     ],
 )
 def test_a_declared_difference_exists(
