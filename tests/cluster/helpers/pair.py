@@ -245,6 +245,7 @@ class Pair:
         pair[1].socket.settimeout(SILENCE_S if ours == SILENT else BUSY_S)
         theirs = _receive(pair[1], request, version) if sent[1] else CLOSED
         found = self.compare(request, version, ours, theirs)
+        first = {(one.path, repr(one.ours)): one for one in found}
         began = time.monotonic()
         while found and isinstance(theirs, Message) and self._may_ask_again(request, ours, theirs):
             if time.monotonic() - began > self.patience_s(found):
@@ -252,6 +253,8 @@ class Pair:
             time.sleep(0.02)
             theirs = _receive(pair[1], request, version) if _send(pair[1], translated, version) else CLOSED
             found = self.compare(request, version, ours, theirs)
+        # What still differs is given as of the time of our response: transactions may end later.
+        found = [first.get((one.path, repr(one.ours)), one) for one in found]
         if CLOSED in (ours, theirs) or SILENT in (ours, theirs):
             for wire in pair:
                 wire.socket.close()
