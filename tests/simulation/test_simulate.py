@@ -90,13 +90,16 @@ def test_a_failing_schedule_shrinks_to_the_fault_that_matters(tmp_path: Path) ->
 
 
 REPLAY = """
-import sys
+import random, sys
 sys.path.append(sys.argv[1])  # last: `codecs` stays the standard library's
 from functools import partial
 from math import nan
 from quorate.simulation import simulate
 from tests.simulation.helpers.scenarios import consumers
-print(simulate(partial(consumers, records=12), replay=sys.argv[2]).traces)
+before = random.getstate()
+traces = simulate(partial(consumers, records=12), replay=sys.argv[2]).traces
+assert random.getstate() == before  # here no other thread uses it
+print(traces)
 """
 
 
