@@ -128,7 +128,7 @@ def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
         threading.Thread.start = _refuse_thread(start)  # type: ignore[method-assign,assignment]
         seed = Random.seed
         Random.seed = _seeded(seed)  # type: ignore[method-assign]
-        collects, freezes = gc.isenabled(), not gc.get_freeze_count()
+        collects, freezes = gc.isenabled(), not _is_frozen()
         gc.collect()
         if freezes:
             gc.freeze()  # a collection after each schedule then visits only its objects
@@ -148,6 +148,11 @@ def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
                     names.pop(name, None)
                 else:
                     names[name] = value
+
+
+def _is_frozen() -> bool:
+    """Return whether the process has frozen objects, which would be thawed with ours."""
+    return gc.get_freeze_count() > 0
 
 
 def _replacements() -> dict[int, Any]:
