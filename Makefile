@@ -14,7 +14,7 @@ PYTHONS ?=
 BENCH_ARGS ?=
 
 # tests/sharing_out.py distributes tests over workers.
-PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
+PYTEST := scripts/in-memory .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/share_partition_differential.py bench/consumer_differential.py bench/cluster_differential.py bench/storage_damage.py bench/simulation_sweep.py bench/watch_differential.py
 FUZZERS := bench/socket_fuzz.py

@@ -64,7 +64,7 @@ FIRST = (
 )
 """The first part of the names of the groups that take longest; all others follow in file order."""
 
-SPREAD = 0.7
+SPREAD = 0.9
 """The part of the groups among which those that wait are spread."""
 PAGE = "tests/watch/web/test_page.py"
 """Starts after the tests in containers, because Chromium ends a load when Docker creates a network,
