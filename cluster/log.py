@@ -143,10 +143,23 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the earliest open transaction, else the end of the log (KIP-98)."""
+        """The first offset of the earliest open transaction, else the end of the log (KIP-98).
+
+        Of a transaction from before the log start offset, it is the base offset of the first batch.
+        That can be before the log start offset, too, as in Kafka since 4.0.
+        """
         if not self.producers.open:
             return self.next_offset
-        return max(min(self.next_offset, *self.producers.open.values()), self.start_offset)
+        first = min(self.next_offset, *self.producers.open.values())
+        return first if first >= self.start_offset else self._base_offset_of(self.start_offset)
+
+    def _base_offset_of(self, offset: int) -> int:
+        """Return the base offset of the batch with an offset, or the end of the log."""
+        for segment in self.segments[max(bisect_right(self._bases, offset) - 1, 0) :]:
+            batch = next(segment.batches(segment.position_of(offset)), None)
+            if batch is not None:
+                return batch.base_offset
+        return self.next_offset
 
     def read(self, offset: int, max_bytes: int, *, until: int, at_least_one: bool) -> Fetched:
         """Read whole batches of one segment, from the one with `offset`, up to `max_bytes`.

@@ -1,4 +1,4 @@
-"""`scripts/in-memory`: the temporary folder of tests, in memory where there is room."""
+"""`scripts/in-memory`: the temporary folder of tests, in memory if there is enough."""
 
 import os
 import subprocess
@@ -30,6 +30,6 @@ def test_a_folder_in_memory_is_kept_after_a_failure_until_the_next_run() -> None
     assert kept.exists()
     status, removed = run(0)
     assert status == 0
-    if kept.parent == Path("/dev/shm"):  # else there is no room, and both are the usual folder
+    if kept.parent == Path("/dev/shm"):  # else memory is scarce, and both are the usual folder
         assert not kept.exists()
         assert not removed.exists()

@@ -4,6 +4,7 @@ Lasting states are played to both. Those that do not last are in `test_while_mar
 as in the bytecode of Kafka's `TransactionCoordinator`.
 """
 
+import time
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -15,13 +16,20 @@ from quorate.cluster.waiting import wait_for
 from quorate.codecs.api.broker import (
     AddPartitionsToTxnRequest,
     CreateTopicsRequest,
+    DeleteRecordsRequest,
     DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
+    ListOffsetsRequest,
+    ProduceRequest,
 )
 from quorate.codecs.api.broker.add_partitions_to_txn import AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction
 from quorate.codecs.api.broker.create_topics import CreatableTopic
+from quorate.codecs.api.broker.delete_records import DeleteRecordsPartition, DeleteRecordsTopic
+from quorate.codecs.api.broker.list_offsets import ListOffsetsPartition, ListOffsetsTopic
+from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
 from tests.broker.fixtures import need_broker
@@ -203,6 +211,34 @@ def test_end_txn_has_the_result_of_a_real_broker(both: Duel, state: str, commit:
     producer = Producer(both.pair)
     STATES[state](producer)
     producer.end(5, commit=commit, other_id=100_000)
+
+
+def test_the_last_stable_offset_is_the_base_offset_of_a_batch_as_of_a_real_broker(both: Duel) -> None:
+    """Of an open transaction whose first records were deleted, even before the log start offset."""
+    producer = Producer(both.pair)
+    producer.add()
+    records = [BatchRecord(offset=at, timestamp_ms=int(time.time() * 1000), key=b"k", value=b"v") for at in range(3)]
+    ids = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch, "transactional": True}
+
+    def latest(isolation_level: int) -> int:
+        partition = ListOffsetsPartition(partition_index=0, timestamp=-1)
+        topics = (ListOffsetsTopic(name=TOPIC, partitions=(partition,)),)
+        listed = producer.same(ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics), 8)
+        return int(listed.topics[0].partitions[0].offset)
+
+    start = latest(0)
+    for sequence in (0, 3):
+        part = PartitionProduceData(index=0, records=encode_batch(records, base_sequence=sequence, **ids))
+        topics = (TopicProduceData(name=TOPIC, partition_data=(part,)),)
+        producer.same(ProduceRequest(transactional_id=producer.name, acks=-1, timeout_ms=5000, topic_data=topics), 9)
+    found = []
+    for deleted in range(1, 7):
+        partition = DeleteRecordsPartition(partition_index=0, offset=start + deleted)
+        topic = DeleteRecordsTopic(name=TOPIC, partitions=(partition,))
+        producer.same(DeleteRecordsRequest(topics=(topic,), timeout_ms=5000), 2)
+        found.append(latest(1) - start)
+    assert found == [0, 0, 3, 3, 3, 6]
+    producer.end(5, commit=True)
 
 
 _CONCURRENT, _STATE, _FENCED = (
