@@ -3,10 +3,12 @@
 Fixtures belong to the folder of the tests that use them.
 """
 
+import contextlib
 import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -118,6 +120,22 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
     unused = ("hypothesispytest", "anyio", "platformdirs", "pytest_cov")
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in unused))
     return pytester
+
+
+@pytest.fixture(scope="session")
+def jvm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Start the JVM in which each Spark of this process runs, in an empty folder.
+
+    A JVM keeps to its folder. The configs with which it starts are defaults of each Spark in it.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark import SparkConf, SparkContext
+
+    folder = tmp_path_factory.mktemp("jvm")
+    defaults = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+    with contextlib.chdir(folder):
+        SparkContext._ensure_initialized(conf=SparkConf().setAll([*defaults.items()]))
+    return folder
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -51,7 +51,6 @@ FIRST = (
     "spark",
     "tests/integration/test_lab.py",
     "tests/integration/test_upgrade.py",
-    "pages with Spark",
     "tests/bench/test_smoke.py::test_a_benchmark_runs_and_prints_its_cases[pipeline]",
     "tests/assignors/adapters/test_live.py",
     "tests/integration/",
@@ -95,7 +94,7 @@ def group_of(nodeid: str) -> str:
             test = nodeid.rpartition("::")[2].partition("[")[0]
             return "secure cluster" if test in SECURE else "shared cluster"
         case ("tests", "test_docs.py"):
-            return "pages with Spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone
+            return "spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone
         case ("tests", "bench"):
             return nodeid
     return str(file)

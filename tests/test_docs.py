@@ -9,9 +9,8 @@
 - Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
-Pages are run in an empty folder with recorded log directories. Those that start
-Spark have a process of their own, in which each starts and stops its Spark in the one JVM that they
-share.
+Pages are run in an empty folder with recorded log directories. Those that start Spark share its
+JVM with the tests of the pipeline; each starts and stops a Spark of its own in it.
 """
 
 import doctest
@@ -21,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,10 +33,6 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 WITH_SPARK = [page for page in PAGES if "SparkSession" in page.read_text("utf-8")]
 LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml", "yaml"}
-SPARK_FOLDER = "QUORATE_TESTS_SPARK_FOLDER"
-"""Says that this process is the one for pages that start Spark, and where they are run: a JVM keeps
-to the folder in which it was started, and a process has one JVM.
-"""
 
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
 
@@ -112,10 +106,23 @@ def page_ids(pages: list[Path]) -> list[Any]:
 
 
 @pytest.fixture
-def working_folder(tmp_path, monkeypatch) -> Path:
-    folder = Path(os.environ.get(SPARK_FOLDER, tmp_path))
-    for left in folder.iterdir():  # by the page before
+def working_folder(tmp_path, monkeypatch) -> None:
+    prepare(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def working_folder_of_spark(jvm_folder, monkeypatch) -> Iterator[None]:
+    """Stop the Spark of other tests, and then that of the page, whose configs end with it."""
+    stop_spark()
+    for left in jvm_folder.iterdir():  # by the page before
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+    prepare(jvm_folder, monkeypatch)
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    yield
+    stop_spark()
+
+
+def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, capture in (
         ("kafka-logs", "upgrade-4.0-to-4.3-and-back"),
         ("share-logs", "share-4.3"),
@@ -124,38 +131,14 @@ def working_folder(tmp_path, monkeypatch) -> Path:
         (folder / name).symlink_to(ROOT / "tests" / "data" / "captures" / capture)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)  # as for a script in it, which imports the files that a page shows
-    return folder
 
 
-@pytest.fixture
-def spark_stops(monkeypatch) -> Iterator[None]:
-    """Stop a page's Spark: its configs and its workers' Python must not reach the next page."""
-    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    yield
+def stop_spark() -> None:
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
     if session is not None:
         session.stop()
-
-
-@pytest.fixture(scope="session")
-def outcomes_with_spark(request, tmp_path_factory) -> dict[str, str]:
-    """Return the failure of each page with Spark, by the name of its test; empty if it passed."""
-    folder = tmp_path_factory.mktemp("spark")
-    report = folder / "report.xml"
-    (folder / "pages").mkdir()
-    wanted = [
-        item.nodeid for item in request.session.items if "outcomes_with_spark" in getattr(item, "fixturenames", ())
-    ]
-    command = [Path(sysconfig.get_path("scripts")) / "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    variables = {SPARK_FOLDER: str(folder / "pages")}
-    done = subprocess.run([*command, *wanted], cwd=ROOT, env=os.environ | variables, capture_output=True, text=True)
-    assert report.exists(), done.stdout + done.stderr
-    return {
-        case.get("name", ""): "\n".join(part.text or str(part.attrib) for part in case)
-        for case in ET.parse(report).iter("testcase")
-    }
 
 
 def run_page(page: Path) -> None:
@@ -168,19 +151,9 @@ def test_snippets_do_what_the_page_says(page, working_folder):
     run_page(page)
 
 
-if SPARK_FOLDER in os.environ:
-
-    @pytest.mark.parametrize("page", page_ids(WITH_SPARK))
-    def test_snippets_of_pages_with_spark_do_what_the_page_says(page, working_folder, spark_stops):
-        run_page(page)
-
-else:
-
-    @pytest.mark.parametrize("page", page_ids(WITH_SPARK))
-    def test_snippets_of_pages_with_spark_do_what_the_page_says(page, outcomes_with_spark, request):
-        problem = outcomes_with_spark[request.node.name]
-        if problem:
-            pytest.fail(problem, pytrace=False)
+@pytest.mark.parametrize("page", page_ids(WITH_SPARK))
+def test_snippets_of_pages_with_spark_do_what_the_page_says(page, working_folder_of_spark):
+    run_page(page)
 
 
 def test_the_first_pages_show_something_that_runs():

@@ -1,7 +1,5 @@
 """One Spark for all tests of the pipeline, and the captures of real brokers."""
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,9 +23,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
+def spark(jvm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
     """Start a local Spark of two cores, and register the source."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
     from quorate.pipeline import register
@@ -36,13 +33,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
         SparkSession.builder.master("local[2,3]")  # on a busy machine, a worker may not connect in 10 s: again
         .appName("quorate-tests")
         .config("spark.ui.enabled", "false")
-        .config("spark.driver.memory", "2g")
         # Each query runs once, on few rows: code generation takes more time than it saves. The
-        # pages of the documentation and the benchmarks run the same jobs with code generation.
+        # pages of the documentation run the same jobs with code generation.
         .config("spark.sql.codegen.wholeStage", "false")
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # default: the current folder
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
