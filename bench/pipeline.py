@@ -322,12 +322,13 @@ def main() -> None:
     for place, size in enumerate(sizes):
         with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
             groups, slots = report.pick((200, None), quick=(200, None), smoke=(20, 2))
-            year = write_year(Path(temporary) / "year", size, groups=groups, slots=slots)
+            folder = Path(temporary) / "year"
+            year = write_year(folder, size, groups=groups, slots=slots, processes=1 if report.smoke else 2)
             rate = year.records / year.seconds
             report.rate(f"generating {name_of(size)}: {year.size_bytes >> 20:,} MB", rate, None, "")
             bench = Bench(spark, report, year)
             if place == 0:
-                took(noop(bench.load("OffsetCommit")), rounds=report.pick(5, quick=2, smoke=1))  # the JVM warms up
+                took(noop(bench.load("OffsetCommit")), rounds=report.pick(5, quick=2, smoke=0))  # the JVM warms up
             rounds = 1 if size > 5 * MILLION or report.smoke else 2
             found = {
                 "segments → commits": took(noop(bench.load("OffsetCommit")), rounds=rounds),
