@@ -147,6 +147,7 @@ OWN = frozenset(
         "listener.security.protocol.map",
         "listeners",
         "log.dirs",
+        "metadata.max.idle.interval.ms",
         "num.network.threads",
         "process.roles",
         "auto.create.topics.enable",
