@@ -1,8 +1,8 @@
 """Which tests a worker of xdist runs as one group, and in which order groups are handed out.
 
 The tests of a file stay together, because they share fixtures. So do files that share a cluster in
-containers, or Spark, whose JVM takes seconds to start and a gigabyte. Tests that only wait for a
-process of their own are groups by themselves.
+containers, a broker in a local JVM, or Spark, whose JVM takes seconds to start and a gigabyte.
+Tests that only wait for a process of their own are groups by themselves.
 
 Tests on clusters wait most of the time, for session timeouts and for brokers to notice changes. So
 there are more workers than cores, groups of tests that take minutes start first, and those that
@@ -57,6 +57,7 @@ FIRST = (
     "tests/codecs/api/test_api_messages.py",
     "tests/cluster/authorization/test_authorization.py",
     "tests/bench/",
+    "tests/cluster/pair",
     "tests/cluster/test_load.py",
     "tests/test_docs.py",
     "tests/test_packaging.py",
@@ -90,6 +91,8 @@ def group_of(nodeid: str) -> str:
             return "spark"
         case ("tests", "codecs" | "cli" as folder) if file.name in LIVE:
             return f"broker of tests/{folder}"
+        case ("tests", "cluster") if file.parent.name == "pair":
+            return str(file.parent)
         case ("tests", "integration") if file.name not in APART:
             test = nodeid.rpartition("::")[2].partition("[")[0]
             return "secure cluster" if test in SECURE else "shared cluster"

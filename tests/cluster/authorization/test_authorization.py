@@ -34,6 +34,7 @@ from tests.cluster.helpers.pair_play import CHANGES, SETTINGS, Differs, Duel
 from tests.cluster.helpers.pair_requests import LEFT_OUT, Requests
 from tests.cluster.helpers.pair_themes import EVERYTHING
 from tests.cluster.helpers.pair_values import GROUPS, TOPICS
+from tests.cluster.pair.test_admin import TOKENS
 from tests.extent import portion
 
 USERS = ("admin", "alice", "bob", "nobody")
@@ -117,6 +118,13 @@ def settle(both: Duel) -> None:
     """Wait until the real broker's metadata and ACLs equal the embedded ones."""
     assert not both.pair.settle()
     acls(both)
+
+
+def test_delegation_tokens_are_disabled_with_authentication(users: dict[str, Pair]) -> None:
+    for request, version in TOKENS:
+        ours, theirs, found = users["admin"].request(request, version)
+        assert not found, request
+        assert ours == theirs
 
 
 def _names(kind: ResourceType, prefix: str, random: Random) -> str:

@@ -1,11 +1,10 @@
 """APIs for administrators that random requests rarely exercise, compared with a real broker."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from quorate.cluster import EmbeddedCluster, Security
+from quorate.cluster import EmbeddedCluster
 from quorate.codecs import Uuid
 from quorate.codecs.api.broker import (
     AlterConfigsRequest,
@@ -24,8 +23,6 @@ from quorate.codecs.api.broker import (
     MetadataRequest,
     PushTelemetryRequest,
     RenewDelegationTokenRequest,
-    SaslAuthenticateRequest,
-    SaslHandshakeRequest,
     UnregisterBrokerRequest,
     UpdateFeaturesRequest,
 )
@@ -39,29 +36,12 @@ from quorate.codecs.api.broker.describe_topic_partitions import Cursor, TopicReq
 from quorate.codecs.api.broker.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 from quorate.codecs.api.broker.update_features import FeatureUpdateKey
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.broker.broker import VERSION, Broker
-from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
-from tests.cluster.helpers.pair_play import Duel, duel
 from tests.cluster.helpers.wire import Wire
 
 CLIENT_METRICS = 16
 SET, DELETE, APPEND = 0, 1, 2
 BOB = CreatableRenewers(principal_type="User", principal_name="bob")
-
-
-@pytest.fixture(scope="module")
-def both() -> Iterator[Duel]:
-    need_broker()
-    with duel() as found:
-        yield found
-
-
-@pytest.fixture
-def pair(both: Duel) -> Iterator[Pair]:
-    found = Pair(*both.ports, ids=both.ids)
-    yield found
-    found.close()
 
 
 # ---- topics
@@ -173,36 +153,6 @@ TOKENS = (
 def test_tokens_are_not_allowed_without_authentication(pair: Pair) -> None:
     for request, version in TOKENS:
         assert pair.request(request, version)[2] == [], request
-
-
-def logged_in(port: int) -> Wire:
-    wire = Wire(port)
-    assert wire.request(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == 0
-    assert wire.request(SaslAuthenticateRequest(auth_bytes=b"\0admin\0secret"), 2).error_code == 0
-    return wire
-
-
-@pytest.mark.oracle
-def test_tokens_are_disabled_with_authentication() -> None:
-    need_broker()
-    login = (
-        'org.apache.kafka.common.security.plain.PlainLoginModule required username="admin" '
-        'password="secret" user_admin="secret";'
-    )
-    settings = {
-        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
-        "sasl.mechanism.inter.broker.protocol": "PLAIN",
-        "listener.name.client.plain.sasl.jaas.config": login,
-    }
-    security = Security(users={"admin": "secret"})
-    with (
-        Broker(settings, listener="SASL_PLAINTEXT") as real,
-        EmbeddedCluster(security=security, version=VERSION) as cluster,
-        logged_in(real.port) as theirs,
-        logged_in(cluster.core.brokers[1].port) as ours,
-    ):
-        for request, version in TOKENS:
-            assert ours.request(request, version) == theirs.request(request, version), request
 
 
 # ---- configs of client metrics

@@ -5,7 +5,6 @@ as in the bytecode of Kafka's `TransactionCoordinator`.
 """
 
 import time
-from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
@@ -32,9 +31,8 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch
 from quorate.coordinator.errors import ApiError
 from quorate.coordinator.log import AppendError
-from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
-from tests.cluster.helpers.pair_play import Duel, duel
+from tests.cluster.helpers.pair_play import Duel
 from tests.cluster.test_transactions import begin, with_topics
 from tests.extent import is_full
 
@@ -43,13 +41,12 @@ _NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
-def both() -> Iterator[Duel]:
-    need_broker()
-    with duel() as found:
-        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
-        found.pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
-        found.pair.settle()
-        yield found
+def both(both: Duel) -> Duel:
+    """Return both brokers, with a topic."""
+    topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1)
+    both.pair.request(CreateTopicsRequest(topics=(topic,), timeout_ms=5000), 7)
+    both.pair.settle()
+    return both
 
 
 class Producer:

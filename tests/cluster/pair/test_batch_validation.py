@@ -6,21 +6,17 @@ from random import Random
 
 import pytest
 
-from quorate.cluster import EmbeddedCluster
-from tests.broker.broker import VERSION, Broker
-from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.batch_cases import CASES, Case, Player
+from tests.cluster.helpers.pair_play import Duel
 from tests.extent import is_full
 
 
 @pytest.fixture(scope="module")
-def players() -> Iterator[tuple[Player, Player]]:
-    need_broker()
-    with EmbeddedCluster(brokers=1, version=VERSION) as ours, Broker() as theirs:
-        both = Player(ours.core.brokers[1].port), Player(theirs.port)
-        yield both
-        for one in both:
-            one.close()
+def players(both: Duel) -> Iterator[tuple[Player, ...]]:
+    found = tuple(map(Player, both.ports))
+    yield found
+    for one in found:
+        one.close()
 
 
 def compressions(case: Case) -> Iterable[str]:
@@ -32,7 +28,7 @@ def compressions(case: Case) -> Iterable[str]:
     "cases", [list(found) for _, found in groupby(CASES, lambda case: case.name)], ids=lambda cases: cases[0].name
 )
 def test_a_batch_is_accepted_or_rejected_and_stored_as_by_a_real_broker(
-    players: tuple[Player, Player], cases: list[Case]
+    players: tuple[Player, ...], cases: list[Case]
 ) -> None:
     """Error code and message, record errors, appended offsets, and stored bytes are equal."""
     for case in cases:
