@@ -160,9 +160,15 @@ OWN = frozenset(
 
 
 @pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
+def real() -> Iterator[Broker]:
     need_broker()
-    with EmbeddedCluster(brokers=1, properties=SAME, seed=1, version=VERSION) as ours, Broker(SAME) as real:
+    with Broker(SAME) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def pair(real: Broker) -> Iterator[Pair]:
+    with EmbeddedCluster(brokers=1, properties=SAME, seed=1, version=VERSION) as ours:
         found = Pair(ours.core.brokers[1].port, real.port)
         found.messages = frozenset()  # compared by `message`, without Scala's prefixes
         yield found
@@ -334,9 +340,11 @@ def heartbeat_interval_ms(wire: Wire, group: str) -> int:
     return int(response.heartbeat_interval_ms)
 
 
-def test_brokers_apply_configs_of_groups_within_the_limits_of_their_own(tmp_path: Path) -> None:
-    """Since 4.3: limits of a later start count, and a number with spaces is not applied."""
-    need_broker()
+def test_brokers_apply_configs_of_groups_within_the_limits_of_their_own(real: Broker, tmp_path: Path) -> None:
+    """Since 4.3: limits of a later start count, and a number with spaces is not applied.
+
+    Run after the tests with `pair`: the real broker has another limit when it restarts.
+    """
     limit = "group.consumer.max.heartbeat.interval.ms"
 
     def configure(wire: Wire) -> None:
@@ -351,7 +359,7 @@ def test_brokers_apply_configs_of_groups_within_the_limits_of_their_own(tmp_path
             found.append((config.value, heartbeat_interval_ms(wire, group)))
         return found
 
-    same = {**SETTINGS, "kafka.version": VERSION}
+    same = {**SAME, "kafka.version": VERSION}
     with (
         EmbeddedCluster(brokers=1, data=tmp_path, properties=same) as cluster,
         Wire(cluster.core.brokers[1].port) as wire,
@@ -364,15 +372,14 @@ def test_brokers_apply_configs_of_groups_within_the_limits_of_their_own(tmp_path
         Wire(cluster.core.brokers[1].port) as wire,
     ):
         ours.append(seen(wire))
-    with Broker(SETTINGS) as broker:
-        with Wire(broker.port) as wire:
-            configure(wire)
-            theirs = [seen(wire)]
-        broker.shut_down()
-        broker.change(**{limit.replace(".", "_"): 9000})
-        broker.start()
-        with Wire(broker.port) as wire:
-            theirs.append(seen(wire))
+    with Wire(real.port) as wire:
+        configure(wire)
+        theirs = [seen(wire)]
+    real.shut_down()
+    real.change(**{limit.replace(".", "_"): 9000})
+    real.start()
+    with Wire(real.port) as wire:
+        theirs.append(seen(wire))
     assert ours == theirs == [[("12000", 12_000), ("7000", 5_000)], [("12000", 9_000), ("7000", 5_000)]]
 
 
