@@ -4,6 +4,7 @@ The second begins at each turn of the first, with a kill after each turn that ch
 that exists must lose no records, and a deleted one must not prevent the next start.
 """
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -118,13 +119,13 @@ class Meeting:
 
         `kill`: if the turn changed files, start from a copy of them, as after a kill.
         """
-        before = self.files()
+        before = self.files() if kill else None
         more = next(work, self) is not self
         for topic in self.core.topics.values():
             keys = self.written.setdefault(topic.id, [])
             keys.append(b"%d" % len(keys))
             put(topic.partitions[-1].log, keys[-1], self.clock.now_ms())
-        if not kill or before == self.files():
+        if before is None or before == self.files():
             return more
         self.check(self.core)
         self.copies += 1
@@ -136,11 +137,11 @@ class Meeting:
             shutil.rmtree(copy)
         return more
 
-    def files(self) -> set[tuple[Path, int]]:
-        """Return the existing files, and the size of the metadata."""
+    def files(self) -> tuple[set[str], int]:
+        """Return the paths of files and folders, and the size of the metadata."""
         assert self.core.data is not None
-        metadata = (self.data, self.core.data.metadata.log.next_offset)
-        return {(path, 0) for path in self.data.rglob("*")} | {metadata}
+        paths = {f"{at}/{name}" for at, folders, names in os.walk(self.data) for name in (*folders, *names)}
+        return paths, self.core.data.metadata.log.next_offset
 
     def restarted(self, data: Path) -> None:
         again = quiet_core(data, self.clock)
