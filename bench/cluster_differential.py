@@ -26,14 +26,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument(
         "--kafka-version",
-        default=VERSION,
-        help=f"{VERSION} (default), {NEWEST}, or another release, whose broker runs in a container, such as 3.9.2",
+        help=f"{VERSION} (default; with --theme streams {NEWEST}, whose streams groups embedded clusters have in each "
+        "release), or another release, whose broker runs in a container, such as 3.9.2",
     )
     parser.add_argument(
         "--theme", choices=THEMES, help="the kind of requests; conversions, shares and streams are only sent if chosen"
     )
     sweep = Sweep(__doc__ or "", "seeds", SEEDS, quick=20, smoke=1, parser=parser)
-    version, theme = sweep.options.kafka_version, sweep.options.theme
+    theme = sweep.options.theme
+    version = sweep.options.kafka_version or (NEWEST if theme == "streams" else VERSION)
     if version in (VERSION, NEWEST) and (reason := missing(version)) is not None:
         sys.exit(f"error: {reason}")
     differ = 0
