@@ -43,8 +43,8 @@ SECURE = {
     "test_tls_and_login_are_those_of_kafka_python",
 }
 """Tests on the secure cluster. One worker runs them, so that it starts once."""
-LIVE = ("test_live.py", "test_live_failures.py")
-"""Files of tests/codecs and tests/cli whose tests share a broker in a local JVM."""
+LIVE = ("test_live.py", "test_live_failures.py", "test_lags.py")
+"""Files whose tests share a broker in a local JVM: one of tests/assignors, cli and codecs each."""
 FIRST = (
     "secure cluster",
     "shared cluster",
@@ -52,7 +52,7 @@ FIRST = (
     "tests/integration/test_lab.py",
     "tests/integration/test_upgrade.py",
     "tests/bench/test_smoke.py::test_a_benchmark_runs_and_prints_its_cases[pipeline]",
-    "tests/assignors/adapters/test_live.py",
+    "broker of tests/assignors",
     "tests/integration/",
     "tests/codecs/api/test_api_messages.py",
     "tests/cluster/authorization/test_authorization.py",
@@ -89,7 +89,7 @@ def group_of(nodeid: str) -> str:
     match file.parts[:2]:
         case ("tests", "pipeline"):
             return "spark"
-        case ("tests", "codecs" | "cli" as folder) if file.name in LIVE:
+        case ("tests", "assignors" | "cli" | "codecs" as folder) if file.name in LIVE:
             return f"broker of tests/{folder}"
         case ("tests", "cluster") if file.parent.name == "pair":
             return str(file.parent)

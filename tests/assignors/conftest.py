@@ -1,3 +1,4 @@
-"""The fixture `oracle`, which runs Kafka's own classes."""
+"""The fixtures `oracle` (Kafka's own classes) and `broker`."""
 
+from tests.broker.fixtures import broker_of_folder as broker_of_folder
 from tests.oracle.fixtures import oracle as oracle

@@ -13,7 +13,6 @@ from quorate.assignors import Member, Topology, lags
 from quorate.assignors.lag_aware import LagAwareAssignor
 from quorate.assignors.lags import AdminLags, CallableLags, LagSource, StaticLags, as_lag_source
 from quorate.assignors.topology import TopicPartition
-from tests.broker.fixtures import broker as broker
 
 AT = [TopicPartition("t", number) for number in range(3)]
 

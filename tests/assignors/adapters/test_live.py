@@ -22,7 +22,6 @@ from tests.assignors.adapters.live import (
     wait_for,
 )
 from tests.broker.broker import Broker
-from tests.broker.fixtures import broker as broker
 from tests.broker.fixtures import need_broker
 from tests.extent import is_full
 
