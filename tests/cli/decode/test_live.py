@@ -10,6 +10,7 @@ import pytest
 
 from quorate.cli.connection import CONNECTION_OPTIONS
 from quorate.cli.errors import note
+from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import free_ports
 
 
@@ -76,26 +77,26 @@ def test_follow_runs_until_ctrl_c(start, racked):
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
-@pytest.mark.oracle
-def test_follow_reports_a_lost_and_a_restored_connection_once(start, racked):
-    commit(racked, "cli-outage", 1)
-    process = start("decode", "-b", racked.bootstrap_servers, "--follow", "--group", "cli-outage", "--type", "1")
-    assert json.loads(process.stdout.readline())["value"]["offset"] == 1
-    racked.shut_down()  # after a kill, the controller refuses the broker for the rest of its session
-    try:
+def test_follow_reports_a_lost_and_a_restored_connection_once(start):
+    """With a real broker: tests/codecs/test_live.py."""
+    properties = {"offsets.topic.num.partitions": 3}
+    with EmbeddedCluster(brokers=1, properties=properties, seed=1) as cluster:
+        commit(cluster, "cli-outage", 1)
+        process = start("decode", "-b", cluster.bootstrap_servers, "--follow", "--group", "cli-outage", "--type", "1")
+        assert json.loads(process.stdout.readline())["value"]["offset"] == 1
+        cluster.stop_broker(1)
         lost = process.stderr.readline().decode()
-    finally:
-        racked.start()
-    back = process.stderr.readline().decode()
-    commit(racked, "cli-outage", 2)
-    assert json.loads(process.stdout.readline())["value"]["offset"] == 2
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=300) == (b"", b"")
-    where = f"{racked.bootstrap_servers} (PLAINTEXT): "
-    assert lost == where + (
-        "connection lost to the leaders of 3 of 3 partitions; reading continues when they are back\n"
-    )
-    assert re.fullmatch(re.escape(where) + r"connected again after \d+ s\n", back)
+        cluster.start_broker(1)
+        back = process.stderr.readline().decode()
+        commit(cluster, "cli-outage", 2)
+        assert json.loads(process.stdout.readline())["value"]["offset"] == 2
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=300) == (b"", b"")
+        where = f"{cluster.bootstrap_servers} (PLAINTEXT): "
+        assert lost == where + (
+            "connection lost to the leaders of 3 of 3 partitions; reading continues when they are back\n"
+        )
+        assert re.fullmatch(re.escape(where) + r"connected again after \d+ s\n", back)
 
 
 @pytest.mark.oracle
