@@ -1,8 +1,6 @@
 """Failures to read from a cluster: no broker, other servers, certificates, credentials, options."""
 
-import shutil
 import socket
-import subprocess
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -10,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from kafka.errors import KafkaTimeoutError, NodeNotReadyError, TopicAuthorizationFailedError
 
 from quorate.codecs.live import LiveError, read_live
@@ -173,26 +173,23 @@ def sasl(username: str, password: str, mechanism: str = "PLAIN") -> dict[str, An
 
 
 @pytest.fixture(scope="module")
-def key_store(tmp_path_factory) -> tuple[Path, Path]:
-    """Return a key store with a certificate for 127.0.0.1, and the certificate in PEM format."""
-    need_broker()
-    if shutil.which("keytool") is None:
-        pytest.skip("no keytool on the PATH: it is part of a JDK")
+def certificates(tmp_path_factory) -> tuple[Path, Path]:
+    """Return a certificate for 127.0.0.1 with its key, and that of the CA, in PEM format."""
     folder = tmp_path_factory.mktemp("tls")
-    store, certificate = folder / "broker.p12", folder / "broker.pem"
-    common = ["-keystore", str(store), "-storepass", "changeit", "-alias", "broker"]
-    distinguished = ["-dname", "CN=localhost", "-ext", "san=ip:127.0.0.1,dns:localhost"]
-    for arguments in (
-        ["-genkeypair", "-keyalg", "RSA", "-validity", "2", "-storetype", "PKCS12", *distinguished],
-        ["-exportcert", "-rfc", "-file", str(certificate)],
-    ):
-        subprocess.run(["keytool", *arguments, *common], check=True, capture_output=True)
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1", "localhost")
+    key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+    store, certificate = folder / "broker.pem", folder / "ca.pem"
+    in_pkcs8 = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())  # the only form that Kafka reads
+    store.write_bytes(in_pkcs8 + b"".join(one.bytes() for one in issued.cert_chain_pems))
+    authority.cert_pem.write_to_path(str(certificate))
     return store, certificate
 
 
 @pytest.fixture(scope="module")
-def secure(key_store) -> Iterator[Broker]:
+def secure(certificates) -> Iterator[Broker]:
     """Start a new broker with a listener for logins, and one for TLS with anonymous users."""
+    need_broker()
     users = 'username="admin" password="a" user_admin="a" user_nobody="n"'
     tls = "listener.name.second.ssl"
     settings = {
@@ -201,9 +198,9 @@ def secure(key_store) -> Iterator[Broker]:
         "listener.name.client.plain.sasl.jaas.config": f"{PLAIN_LOGIN} required {users};",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:admin;User:ANONYMOUS",
-        f"{tls}.key.password": "changeit",
-        **{f"{tls}.{store}.location": key_store[0] for store in ("keystore", "truststore")},
-        **{f"{tls}.{store}.password": "changeit" for store in ("keystore", "truststore")},
+        **{f"{tls}.{store}.type": "PEM" for store in ("keystore", "truststore")},
+        f"{tls}.keystore.location": certificates[0],
+        f"{tls}.truststore.location": certificates[1],
     }
     with Broker(settings, listener="SASL_PLAINTEXT", second="SSL") as running:
         yield running
@@ -223,10 +220,10 @@ def test_wrong_credentials_and_missing_permissions_are_reported(secure):
 
 
 @with_broker
-def test_tls_requires_the_brokers_certificate(secure, key_store):
+def test_tls_requires_the_brokers_certificate(secure, certificates):
     servers = secure.second_servers
     with pytest.raises(LiveError, match="__consumer_offsets does not exist"):
-        next(read_live(servers, security_protocol="SSL", ssl_cafile=str(key_store[1])))
+        next(read_live(servers, security_protocol="SSL", ssl_cafile=str(certificates[1])))
     message = failure(servers, security_protocol="SSL")
     assert "CERTIFICATE_VERIFY_FAILED" in message
     assert message.endswith("set ssl_cafile to the certificate of the CA")
