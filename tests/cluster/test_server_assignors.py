@@ -118,8 +118,8 @@ def is_stable(kafka: EmbeddedCluster, members: Mapping[str, Member], local: int,
     assert all(member.error is None for member in members.values()), counts
 
 
-# Fewer partitions and more of them are enough in make test.
-@pytest.mark.parametrize("partitions", [6, pytest.param(16, marks=pytest.mark.long), 60])
+# In make test 6 and 16 have few and more partitions for each member.
+@pytest.mark.parametrize("partitions", [6, 16, pytest.param(60, marks=pytest.mark.long)])
 def test_locality_recovers_after_brokers_change_racks_with_the_fewest_moves(
     kafka: EmbeddedCluster, start: Start, partitions: int
 ) -> None:
