@@ -1,6 +1,6 @@
 """A hundred consumers in ten groups, next to real clients, with failures of all kinds.
 
-`make test-full` has two hundred, and `bench/cluster_load.py` runs the same for minutes.
+`make test-full` has two hundred for longer, and `bench/cluster_load.py` runs the same for minutes.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from quorate.cluster import EmbeddedCluster
 from tests.cluster.helpers.load import PROPERTIES, TOPIC, Broken, Ledger, Load
 from tests.extent import is_full
 
-SECONDS = 8
+SECONDS = 8 if is_full() else 5
 
 
 class RealClients:
