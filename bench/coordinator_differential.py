@@ -57,44 +57,44 @@ class Played:
     release: str | None = None
 
 
-def consumer(duel: Duel, seed: int) -> None:
-    History(Random(seed), duel).run(STEPS)
+def consumer(duel: Duel, seed: int, steps: int) -> None:
+    History(Random(seed), duel).run(steps)
 
 
-def static(duel: Duel, seed: int) -> None:
-    History(Random(seed), duel, statics=0.9, regexes=0.1).run(STEPS)
+def static(duel: Duel, seed: int, steps: int) -> None:
+    History(Random(seed), duel, statics=0.9, regexes=0.1).run(steps)
 
 
-def regex(duel: Duel, seed: int) -> None:
-    History(Random(seed), duel, regexes=0.9, statics=0.1).run(STEPS)
+def regex(duel: Duel, seed: int, steps: int) -> None:
+    History(Random(seed), duel, regexes=0.9, statics=0.1).run(steps)
 
 
-def plug_in(duel: Duel, seed: int) -> None:
-    History(Random(seed), duel, plug_in=True).run(STEPS)
+def plug_in(duel: Duel, seed: int, steps: int) -> None:
+    History(Random(seed), duel, plug_in=True).run(steps)
 
 
-def classic(duel: NamedDuel, seed: int) -> None:
+def classic(duel: NamedDuel, seed: int, steps: int) -> None:
     anything = AnyRequests if seed % 2 else None
-    ClassicHistory(Random(seed), duel, groups=1 + seed // 2 % 2, anything=anything).run(STEPS)
+    ClassicHistory(Random(seed), duel, groups=1 + seed // 2 % 2, anything=anything).run(steps)
 
 
-def mixed(duel: NamedDuel, seed: int) -> None:
-    MixedHistory(Random(seed), duel, anything=AnyRequests if seed % 2 else None).run(STEPS)
+def mixed(duel: NamedDuel, seed: int, steps: int) -> None:
+    MixedHistory(Random(seed), duel, anything=AnyRequests if seed % 2 else None).run(steps)
 
 
-def any_requests(duel: NamedDuel, seed: int) -> None:
-    AnyHistory(Random(seed), duel).run(STEPS)
+def any_requests(duel: NamedDuel, seed: int, steps: int) -> None:
+    AnyHistory(Random(seed), duel).run(steps)
 
 
-def share(duel: Duel, seed: int) -> None:
-    ShareHistory(Random(seed), duel).run(STEPS)
+def share(duel: Duel, seed: int, steps: int) -> None:
+    ShareHistory(Random(seed), duel).run(steps)
 
 
-def streams(duel: Duel, seed: int) -> None:
-    StreamsHistory(Random(seed), duel).run(STEPS)
+def streams(duel: Duel, seed: int, steps: int) -> None:
+    StreamsHistory(Random(seed), duel).run(steps)
 
 
-KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
+KINDS: dict[str, tuple[type[Duel], Callable[[Any, int, int], None]]] = {
     "consumer": (Duel, consumer),
     "static": (Duel, static),
     "regex": (Duel, regex),
@@ -109,14 +109,14 @@ KINDS: dict[str, tuple[type[Duel], Callable[[Any, int], None]]] = {
 """Kind → class that sends requests to both sides, and function that plays a seed's history."""
 
 
-def play(oracle: Oracle, kind: str, seed: int) -> int:
+def play(oracle: Oracle, kind: str, seed: int, steps: int) -> int:
     """Play a history; return the number of compared lines. Raises `Differs`."""
     if kind == SHARE_STATE:
-        return share_state(oracle, seed)
+        return share_state(oracle, seed, steps)
     made, history = KINDS[kind]
     duel = made(oracle, note=f"{kind}, seed {seed}")
     with suppress(KnownFailure):  # the lines before it were compared
-        run_and_minimise(duel, lambda: history(duel, seed))
+        run_and_minimise(duel, lambda: history(duel, seed, steps))
     return len(duel.lines)
 
 
@@ -127,9 +127,9 @@ Kafka 4.3 never finishes some of them: its merge of state batches was another.
 """
 
 
-def share_state(oracle: Oracle, seed: int) -> int:
+def share_state(oracle: Oracle, seed: int, steps: int) -> int:
     """Play a history of a share coordinator; return the number of steps. Raises `Differs`."""
-    script = share_state_script(Random(seed), STEPS)
+    script = share_state_script(Random(seed), steps)
     found = difference(oracle, script)
     if found is not None:
         raise Differs(f"{SHARE_STATE}, seed {seed}: {found}")
@@ -177,6 +177,7 @@ def _sweep(sweep: Sweep, kinds: list[str], done: list[Played], release: str | No
     """Play the remaining scripts, and report progress on stderr."""
     known = {(one.kind, one.seed) for one in done}
     differ = dict.fromkeys(kinds, 0)
+    steps = 10 if sweep.options.smoke else STEPS
     played = 0
     with Oracle(release=release) as oracle:
         for first in sweep.seeds[::ROUND]:
@@ -186,7 +187,7 @@ def _sweep(sweep: Sweep, kinds: list[str], done: list[Played], release: str | No
                     if (kind, seed) in known:
                         continue
                     try:
-                        one = Played(kind, seed, play(oracle, kind, seed), release=release)
+                        one = Played(kind, seed, play(oracle, kind, seed, steps), release=release)
                     except Differs as found:
                         one = Played(kind, seed, 0, str(found), release)
                         differ[kind] += 1
