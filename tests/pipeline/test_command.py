@@ -88,8 +88,8 @@ def test_both_engines_write_the_same_files(run_in_spark: Run, spark: SparkSessio
         )
         assert status == 0, err
         reader = spark.read.format(form).options(header="true")
-        rows = reader.load(str(tmp_path / engine)).orderBy("started_at", "group", "epoch")
-        found[engine] = rows.columns, rows.collect()
+        rows = reader.load(str(tmp_path / engine))
+        found[engine] = rows.columns, sorted(rows.collect(), key=str)
         if form != "parquet":
             files = sorted((tmp_path / engine).glob(f"*.{form}"))
             lines = "".join(file.read_text("utf-8") for file in files).splitlines()
