@@ -87,10 +87,9 @@ def first_test(report: Report) -> None:
 
 def year(report: Report, folder: Path, size_bytes: int) -> Year:
     """Generate a log of about so many bytes, like a broker's."""
-    small = report.smoke
-    return write_year(
-        folder, size_bytes // BYTES_PER_RECORD, groups=20 if small else 200, slots=2 if small else None, damage=0
-    )
+    groups, slots, processes = report.pick((200, None, 2), quick=(200, None, 2), smoke=(20, 2, 1))
+    records = size_bytes // BYTES_PER_RECORD
+    return write_year(folder, records, groups=groups, slots=slots, damage=0, processes=processes)
 
 
 def size_of(size_bytes: int) -> str:

@@ -321,9 +321,8 @@ def main() -> None:
     costs: dict[str, float] = {}
     for place, size in enumerate(sizes):
         with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
-            groups, slots = report.pick((200, None), quick=(200, None), smoke=(20, 2))
-            folder = Path(temporary) / "year"
-            year = write_year(folder, size, groups=groups, slots=slots, processes=1 if report.smoke else 2)
+            groups, slots, processes = report.pick((200, None, 2), quick=(200, None, 2), smoke=(20, 2, 1))
+            year = write_year(Path(temporary) / "year", size, groups=groups, slots=slots, processes=processes)
             rate = year.records / year.seconds
             report.rate(f"generating {name_of(size)}: {year.size_bytes >> 20:,} MB", rate, None, "")
             bench = Bench(spark, report, year)
