@@ -91,7 +91,7 @@ def group_of(nodeid: str) -> str:
             return "spark"
         case ("tests", "assignors" | "cli" | "codecs" as folder) if file.name in LIVE:
             return f"broker of tests/{folder}"
-        case ("tests", "cluster") if file.parent.name == "pair":
+        case ("tests", "cluster") if file.parent.name in ("pair", "tools"):
             return str(file.parent)
         case ("tests", "integration") if file.name not in APART:
             test = nodeid.rpartition("::")[2].partition("[")[0]

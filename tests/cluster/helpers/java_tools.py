@@ -20,8 +20,7 @@ Run = Callable[..., str]
 CONFIG = "kafka.admin.ConfigCommand"
 
 
-@pytest.fixture(scope="module")
-def tools() -> Iterator[Callable[..., dict[str, Any]]]:
+def running_tools() -> Iterator[Callable[..., dict[str, Any]]]:
     """Run a tool, by its class in `org.apache.kafka.tools` or its full name."""
     need_broker()
     if (reason := missing_tools()) is not None:
@@ -45,6 +44,11 @@ def tools() -> Iterator[Callable[..., dict[str, Any]]]:
         yield run
         process.stdin.close()
         process.wait(300)
+
+
+tools = pytest.fixture(running_tools, scope="module", name="tools")
+tools_of_folder = pytest.fixture(running_tools, scope="package", name="tools")
+"""For the conftest.py of a folder."""
 
 
 @pytest.fixture

@@ -18,8 +18,6 @@ from quorate.codecs.api import ShareGroupHeartbeatRequest
 from quorate.codecs.api.broker import FindCoordinatorRequest
 from tests.cluster.conftest import QUICK
 from tests.cluster.helpers.java_tools import CONFIG, Run
-from tests.cluster.helpers.java_tools import ok as ok
-from tests.cluster.helpers.java_tools import tools as tools
 from tests.cluster.helpers.wire import Wire
 
 

@@ -13,8 +13,6 @@ from quorate.cluster import EmbeddedCluster
 from quorate.cluster.waiting import wait_for
 from tests.cluster.conftest import QUICK
 from tests.cluster.helpers.java_tools import Run, rows
-from tests.cluster.helpers.java_tools import ok as ok
-from tests.cluster.helpers.java_tools import tools as tools
 from tests.streams.application import Instance, missing
 
 GROUPS = "streams.StreamsGroupCommand"

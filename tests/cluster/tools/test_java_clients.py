@@ -13,7 +13,6 @@ from quorate.cli.main import main
 from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import tools as tools_command
 from tests.cluster.helpers.java_tools import Run
-from tests.cluster.helpers.java_tools import tools as tools
 
 
 @pytest.fixture

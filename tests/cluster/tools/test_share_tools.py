@@ -14,8 +14,6 @@ from confluent_kafka import Producer
 from quorate.cluster import EmbeddedCluster
 from tests.cluster.conftest import QUICK
 from tests.cluster.helpers.java_tools import CONFIG, Run, rows
-from tests.cluster.helpers.java_tools import ok as ok
-from tests.cluster.helpers.java_tools import tools as tools
 
 GROUPS, CONSOLE = "consumer.group.ShareGroupCommand", "consumer.ConsoleShareConsumer"
 COUNT = 10
