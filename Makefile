@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-WORKERS ?= 4
+WORKERS ?= 6
 MUTANTS ?=
 RELEASES ?=
 PYTHONS ?=
@@ -38,7 +38,7 @@ test test-full test-quick bench: export PATH := $(CURDIR)/build/go/go/bin:$(PATH
 help: ## Show this list
 	@echo "make targets:"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
-	@echo "Variables: PYTHON=python3.13 (Python for .venv), PYTEST_ARGS='-k batches -x' (passed to pytest), WORKERS=2 (parallel test processes, by default 4; each may start a cluster of three brokers)"
+	@echo "Variables: PYTHON=python3.13 (Python for .venv), PYTEST_ARGS='-k batches -x' (passed to pytest), WORKERS=2 (parallel test processes, by default 6; each may start a cluster of three brokers)"
 
 demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in one process (some seconds, without Java)
 	@mkdir -p build
