@@ -116,9 +116,15 @@ def test_a_page_that_reconnects_gets_each_event_once(watched):
 def test_events_do_not_wait_for_groups(watched, monkeypatch):
     sent = threading.Event()
     groups = watched.groups
+
+    def after_events(**_):
+        assert sent.wait(60)
+        return groups()
+
     with serve(watched, port=0) as serving, opened(serving.port) as page:
         page.next("events")
-        monkeypatch.setattr(watched, "groups", lambda **_: groups() if sent.wait(60) else [])
+        page.next("status")  # comes after groups: none are read now
+        monkeypatch.setattr(watched, "groups", after_events)
         last = watched.rebalance("orders-fulfilment")
         assert page.events_until(last) == [last - 1, last]
         sent.set()
