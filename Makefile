@@ -14,7 +14,7 @@ PYTHONS ?=
 BENCH_ARGS ?=
 
 # tests/sharing_out.py distributes tests over workers.
-PYTEST := scripts/in-memory .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
+PYTEST := .venv/bin/pytest --numprocesses $(WORKERS) --no-loadscope-reorder
 PIP := .venv/bin/python -P -m pip --disable-pip-version-check
 SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench/share_partition_differential.py bench/consumer_differential.py bench/cluster_differential.py bench/storage_damage.py bench/simulation_sweep.py bench/watch_differential.py
 FUZZERS := bench/socket_fuzz.py
@@ -45,13 +45,13 @@ demo: .venv/.core ## Run the demo: a cluster with three racks and consumers in o
 	@.venv/bin/quorate demo --html build/quorate-demo.html
 
 test: .venv/.dev $(BYTECODE) java $(SPARK_CLASSES) containers browser go ## Run all tests, with Kafka's classes, and the integration tests both on embedded brokers and on brokers in containers
-	$(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
+	scripts/in-memory $(PYTEST) --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
 test-full: .venv/.dev $(BYTECODE) java $(SPARK_CLASSES) containers browser go ## Run all tests without samples: three times the examples, all clients on real brokers, and tests marked long (some hours)
 	$(PYTEST) --hypothesis-profile full --kafka-runtime docker,embedded $(PYTEST_ARGS)
 
 test-quick: .venv/.dev $(BYTECODE) java $(SPARK_CLASSES) browser go ## Run all tests except those with brokers in containers
-	$(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
+	scripts/in-memory $(PYTEST) -m "not fuzz and not containers" $(PYTEST_ARGS)
 
 test-spark-matrix: .venv/bin/python java ## Run the pipeline's tests on Spark 4.0, 4.1, the pinned and the newest release (RELEASES='4.0 newest'); results in docs/how-to/spark.md
 	.venv/bin/python -P scripts/spark_matrix.py $(RELEASES)
