@@ -167,11 +167,8 @@ def facts(core: ClusterCore) -> dict[str, Any]:
     return found
 
 
-"""Return the committed offset of each group, from its coordinator."""
-
-
 def committed(core: ClusterCore) -> dict[str, object]:
-    """The committed offset of each group, from its coordinator."""
+    """Return the committed offset of each group, from its coordinator."""
     if CONSUMER_OFFSETS not in core.topics:
         return {}
     found: dict[str, object] = {}

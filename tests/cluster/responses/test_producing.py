@@ -167,7 +167,7 @@ def test_a_wrong_record_count_is_rejected_and_the_log_is_unchanged(
 ) -> None:
     """Issue 14.
 
-    All faults of batches, and other topics: `tests/cluster/test_batch_validation.py`.
+    All faults of batches, and other topics: `tests/cluster/pair/test_batch_validation.py`.
     """
     two = [batch_cases.record(0), batch_cases.record(1)]
     found = _produce(wire, topic, batch_cases.batch(two, count=count, compression=compression))
