@@ -1,6 +1,7 @@
 """Server-sent events: what changed, computed once for all pages that are open.
 
-Events are sent before groups are read, which takes longer with thousands of groups.
+Events are sent as they come, also while groups are read, which takes longer with thousands of
+groups.
 
 A page that connects gets all groups, then only those that changed. An event's id is the id of the
 server-sent event, so a browser that reconnects (Last-Event-ID) misses none and repeats none. A page
@@ -10,7 +11,7 @@ that reads too slowly is disconnected, and reconnects.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from anyio import to_thread
@@ -51,20 +52,15 @@ class _Page:
             self.queue.put_nowait(data)
 
 
-@dataclass(frozen=True)
-class _Snapshot:
-    groups: dict[str, GroupSummary]
-    last_id: int
-
-
 class Stream:
     """Sends changes to all pages. `run` runs in the application's loop until it is cancelled."""
 
     def __init__(self, watched: Watched) -> None:
         self._watched = watched
         self._pages: set[_Page] = set()
-        self._snapshot: _Snapshot | None = None
-        self._lock = asyncio.Lock()
+        self._groups: dict[str, GroupSummary] | None = None  # as the pages have them; `None` without pages
+        self._last_id = 0  # of the newest event that was sent
+        self._lock = asyncio.Lock()  # nothing is sent between what a new page gets first and its next message
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
@@ -88,41 +84,46 @@ class Stream:
     async def run(self) -> None:
         """Wait for changes and send them."""
         self._loop = asyncio.get_running_loop()
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._repeat(self._send_events))
+            both.create_task(self._repeat(self._send_groups))
+
+    async def _repeat(self, send: Callable[[bool], Awaitable[None]]) -> None:
         version = -1
         while not self._closed:
             found = await to_thread.run_sync(self._watched.wait, version, WAIT_S, abandon_on_cancel=True)
-            async with self._lock:
-                try:
-                    await self._step(changed=found > version)
-                except Exception:  # noqa: BLE001  # of the store: pages reconnect, and get what works then
-                    _LOG.exception("what changed could not be read; open pages reconnect")
-                    self._disconnect()
+            try:
+                await send(found > version)
+            except Exception:  # noqa: BLE001  # of the store: pages reconnect, and get what works then
+                _LOG.exception("what changed could not be read; open pages reconnect")
+                self._disconnect()
             version = found
             await asyncio.sleep(PAUSE_S)
 
-    async def _step(self, *, changed: bool) -> None:
-        if not self._pages:
-            self._snapshot = None  # the next page begins with a new one
-        elif changed:
-            await self._send_changes()
-        else:
-            self._send(_message("status", await to_thread.run_sync(self._status)))
+    async def _send_events(self, changed: bool) -> None:
+        async with self._lock:
+            if self._pages and changed:
+                events = await to_thread.run_sync(self._events_after, self._last_id)
+                if events:
+                    self._last_id = events[-1].id
+                    self._send(_message("events", events, id_=self._last_id))
 
-    async def _send_changes(self) -> None:
-        before = self._snapshot
-        assert before is not None  # set for the first page
-        events = await to_thread.run_sync(self._events_after, before.last_id)
-        last_id = events[-1].id if events else before.last_id
-        if events:
-            self._send(_message("events", events, id_=last_id))
-            self._snapshot = _Snapshot(before.groups, last_id)
-        groups, status = await to_thread.run_sync(self._read)
-        changed = [group for name, group in groups.items() if before.groups.get(name) != group]
-        gone = [name for name in before.groups if name not in groups]
-        if changed or gone:
-            self._send(_message("groups", {"full": False, "groups": changed, "gone": gone}))
-        self._send(_message("status", status))
-        self._snapshot = _Snapshot(groups, last_id)
+    async def _send_groups(self, changed: bool) -> None:
+        async with self._lock:
+            if not self._pages:
+                self._groups = None  # the next page reads them again
+                return
+        groups, status = await to_thread.run_sync(self._read, changed)
+        async with self._lock:
+            if groups is not None:
+                before = self._groups
+                assert before is not None  # set for the first page, and removed by this task only
+                different = [group for name, group in groups.items() if before.get(name) != group]
+                gone = [name for name in before if name not in groups]
+                if different or gone:
+                    self._send(_message("groups", {"full": False, "groups": different, "gone": gone}))
+                self._groups = groups
+            self._send(_message("status", status))
 
     def _events_after(self, last_id: int) -> list[WatchEvent]:
         events: list[WatchEvent] = []
@@ -131,8 +132,9 @@ class Stream:
             last_id = found[-1].id
         return events
 
-    def _read(self) -> tuple[dict[str, GroupSummary], dict[str, object]]:
-        return {group.group_id: group for group in self._watched.groups()}, self._status()
+    def _read(self, groups: bool) -> tuple[dict[str, GroupSummary] | None, dict[str, object]]:
+        found = {group.group_id: group for group in self._watched.groups()} if groups else None
+        return found, self._status()
 
     def _status(self) -> dict[str, object]:
         return status_json(self._watched.status())
@@ -148,7 +150,7 @@ class Stream:
         ones.
         """
         page = _Page()
-        async with self._lock:  # no change is sent between the snapshot and this page's start
+        async with self._lock:
             first = await to_thread.run_sync(self._first, after_id)
             self._pages.add(page)
         try:
@@ -164,17 +166,18 @@ class Stream:
             self._pages.discard(page)
 
     def _first(self, after_id: int | None) -> list[bytes]:
-        if self._snapshot is None:
+        if not self._pages:  # the events since the last page left were sent to no page
             newest = self._watched.events(limit=1)
-            groups = {group.group_id: group for group in self._watched.groups()}
-            self._snapshot = _Snapshot(groups, newest[0].id if newest else 0)
+            self._last_id = newest[0].id if newest else 0
+        if self._groups is None:
+            self._groups = {group.group_id: group for group in self._watched.groups()}
         limit = FIRST_EVENTS if after_id is None else CATCH_UP
         events = self._watched.events(after_id=after_id, limit=limit)[::-1]
-        events = [event for event in events if event.id <= self._snapshot.last_id]
+        events = [event for event in events if event.id <= self._last_id]
         return [
             _message("status", self._status()),
-            _message("groups", {"full": True, "groups": list(self._snapshot.groups.values()), "gone": []}),
-            _message("events", events, id_=self._snapshot.last_id),
+            _message("groups", {"full": True, "groups": list(self._groups.values()), "gone": []}),
+            _message("events", events, id_=self._last_id),
         ]
 
 

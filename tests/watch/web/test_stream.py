@@ -114,10 +114,12 @@ def test_a_page_that_reconnects_gets_each_event_once(watched):
 
 
 def test_events_do_not_wait_for_groups(watched, monkeypatch):
-    sent = threading.Event()
+    reads, sent = threading.Semaphore(0), threading.Event()
     groups = watched.groups
+    other = next(group.group_id for group in groups() if group.group_id != "orders-fulfilment")
 
     def after_events(**_):
+        reads.release()
         assert sent.wait(60)
         return groups()
 
@@ -125,10 +127,27 @@ def test_events_do_not_wait_for_groups(watched, monkeypatch):
         page.next("events")
         page.next("status")  # comes after groups: none are read now
         monkeypatch.setattr(watched, "groups", after_events)
-        last = watched.rebalance("orders-fulfilment")
-        assert page.events_until(last) == [last - 1, last]
+        first = watched.rebalance("orders-fulfilment")
+        assert page.events_until(first) == [first - 1, first]
+        assert reads.acquire(timeout=60)
+        meanwhile = watched.rebalance(other)
+        assert page.events_until(meanwhile) == [meanwhile - 1, meanwhile]
         sent.set()
-        assert "orders-fulfilment" in [group["group_id"] for group in page.next("groups")["groups"]]
+        changed = set()
+        while not {"orders-fulfilment", other} <= changed:
+            changed |= {group["group_id"] for group in page.next("groups")["groups"]}
+
+
+def test_a_page_after_a_time_without_pages_gets_all_events_since(watched):
+    with serve(watched, port=0) as serving:
+        for _ in range(3):
+            with opened(serving.port) as page:
+                page.next("events")
+            last = watched.rebalance("orders-fulfilment")
+        with opened(serving.port) as page:
+            assert page.next("events")[-1]["id"] == last
+            later = watched.rebalance("orders-fulfilment")
+            assert page.events_until(later) == [later - 1, later]
 
 
 def test_many_pages_see_the_same(watched):
