@@ -234,9 +234,19 @@ class Node:
         return self._earlier_logs + now
 
     def log_excerpt(self, lines: int = 15) -> str:
-        """Return the last lines of the log with errors, or the last lines if none has an error."""
+        """Return the last lines of the log with errors, or the last lines if none has an error.
+
+        An exception has no time: the line with the time that its message began with comes first.
+        """
         logged = self.log().splitlines()
-        errors = [line for line in logged if any(word in line for word in _ERROR_WORDS)]
+        errors: list[str] = []
+        begun: str | None = None
+        for line in logged:
+            if line.startswith("20"):  # 2026-11-27T15:24:25.465
+                begun = line
+            if any(word in line for word in _ERROR_WORDS):
+                errors += [line] if begun in (None, line) else [begun, line]
+                begun = None
         return "\n".join((errors or logged)[-lines:])
 
     def _disk(self) -> dict[str, str]:

@@ -15,6 +15,10 @@ from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.ports import accepts
 
 
+class _Incomplete(Exception):
+    """A broker's metadata lacks a broker or its rack."""
+
+
 class ObservedCluster(Cluster, ABC):
     """A cluster in containers: its brokers, and waiting until they are ready."""
 
@@ -63,7 +67,7 @@ class ObservedCluster(Cluster, ABC):
                     f"the metadata of broker {broker} contains brokers {sorted(running)} and their racks",
                     partial(self._has_in_metadata, broker, running),
                     self.timeout_ms,
-                    also=(KafkaError,),
+                    also=(KafkaError, _Incomplete),
                 )
             self._on_progress("waiting for __consumer_offsets")
             wait_for(
@@ -93,7 +97,9 @@ class ObservedCluster(Cluster, ABC):
             )
         ) as admin:
             racks = {known["node_id"]: known["rack"] for known in metadata_from(admin, broker)["brokers"]}
-        return racks.items() >= running.items()
+        if not racks.items() >= running.items():
+            raise _Incomplete(f"it contains {dict(sorted(racks.items()))}")
+        return True
 
     def _check_exit_statuses(self) -> None:
         for node in self._nodes.values():

@@ -92,7 +92,9 @@ def test_a_paused_broker_does_not_respond_until_resumed(kafka_cluster: Cluster, 
     consumer.close()
 
 
-def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(kafka_cluster: Cluster) -> None:
+def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(
+    kafka_cluster: Cluster, kafka_runtime: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Metadata of broker 1: a client might choose the broker that is cut off, which does not learn
     # that it is fenced.
     def known_to_1() -> set[int]:
@@ -100,6 +102,11 @@ def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(kafka_c
 
     with kafka_cluster.network_cut(3, 1, 2):
         wait_for("broker 3 is fenced", lambda: known_to_1() == {1, 2}, LIMIT_MS, also=(KafkaError,))
+        if kafka_runtime == "docker":
+            with monkeypatch.context() as patched:
+                patched.setattr(kafka_cluster, "timeout_ms", 0)
+                with pytest.raises(ClusterError, match=r"it contains \{1: 'a', 2: 'b'\}"):
+                    kafka_cluster.wait_ready()
     kafka_cluster.wait_ready()
     assert racks(kafka_cluster).keys() == {1, 2, 3}
 
