@@ -31,6 +31,7 @@ APART = {
     "test_plugin_names.py",
     "test_rules.py",
     "test_serve_image.py",
+    "test_since_4_4.py",
     "test_upgrade.py",
     "test_verify.py",
 }

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any, Self
 
 import pytest
-from confluent_kafka import AcknowledgeType, Consumer, Producer, ShareConsumer
+from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from quorate.integration import Cluster
@@ -149,68 +149,3 @@ def test_another_leader_continues(kafka_cluster: Cluster, topic: str, group: str
         produce(kafka_cluster, topic, range(COUNT, 2 * COUNT))
         poll_until([member], lambda: len(member.received) >= 2 * COUNT, nothing)
     assert member.received == Counter(range(2 * COUNT))
-
-
-def dead_letters(cluster: Cluster, topic: str, count: int) -> list[tuple[Any, Any, dict[str, str]]]:
-    """Return keys, values and headers, in the order of the records' offsets."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap_servers,
-            "group.id": topic,
-            "auto.offset.reset": "earliest",
-            "topic.metadata.refresh.interval.ms": 500,
-        }
-    )
-    consumer.subscribe([topic])
-    found: list[tuple[Any, Any, dict[str, str]]] = []
-    until = time.monotonic() + LIMIT_MS / 1000
-    while len(found) < count:
-        assert time.monotonic() < until, found
-        one = consumer.poll(0.5)
-        if one is not None and one.error() is None:
-            headers = {name: (value or b"").decode() for name, value in one.headers() or []}
-            found.append((one.key(), one.value(), headers))
-    consumer.close()
-    return sorted(found, key=lambda one: int(one[2]["__dlq.errors.offset"]))
-
-
-@pytest.mark.parametrize("copies", [False, True])
-def test_undeliverable_records_are_written_to_a_dead_letter_queue(
-    kafka_cluster_factory: Callable[..., Cluster], group_id: str, *, copies: bool
-) -> None:
-    """KIP-1191, since 4.4; brokers create the topic on the first dead letter."""
-    properties = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
-    with kafka_cluster_factory(version="4.4.0", racks=[None], properties=properties) as cluster:
-        cluster.create_topic("orders", partitions=1)
-        queue = f"dlq.{group_id}"
-        configure(
-            cluster,
-            group_id,
-            share_delivery_count_limit=2,
-            errors_deadletterqueue_topic_name=queue,
-            errors_deadletterqueue_copy_record_enable=str(copies).lower(),
-        )
-        produce(cluster, "orders", [0, 6, 12])
-
-        def acknowledge(member: Member, message: Any) -> None:
-            kinds = {0: AcknowledgeType.REJECT, 6: AcknowledgeType.ACCEPT, 12: AcknowledgeType.RELEASE}
-            member.consumer.acknowledge(message, kinds[int(message.value())])
-
-        with Member(cluster, group_id, "orders", explicit=True) as member:
-            poll_until([member], lambda: member.received == Counter({0: 1, 6: 1, 12: 2}), acknowledge)
-            member.consumer.commit_sync(timeout=30)
-        rejected, exceeded = dead_letters(cluster, queue, 2)
-        assert [one[:2] for one in (rejected, exceeded)] == (
-            [(None, b"0"), (None, b"12")] if copies else [(None, None)] * 2
-        )
-        same = {"__dlq.errors.topic": "orders", "__dlq.errors.partition": "0", "__dlq.errors.group": group_id}
-        assert rejected[2] == same | {
-            "__dlq.errors.offset": "0",
-            "__dlq.errors.delivery.count": "1",
-            "__dlq.errors.message": "Offset rejected by client.",
-        }
-        assert exceeded[2] == same | {
-            "__dlq.errors.offset": "2",
-            "__dlq.errors.delivery.count": "2",
-            "__dlq.errors.message": "Offset delivery count exceeded the threshold.",
-        }

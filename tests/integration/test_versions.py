@@ -1,7 +1,6 @@
 """ApiVersions of brokers: Kafka's equal the recording in tests/data; embedded ones are a subset."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +45,3 @@ def check_versions(cluster: Cluster) -> None:
 
 def test_brokers_report_the_versions_and_features_of_their_release(kafka_cluster: Cluster) -> None:
     check_versions(kafka_cluster)
-
-
-def test_brokers_of_4_4_report_their_versions_and_features(kafka_cluster_factory: Callable[..., Cluster]) -> None:
-    """4.3.1 is the default in containers, as 4.4.0 was released without command-line tools."""
-    with kafka_cluster_factory(version="4.4.0", racks=[None]) as cluster:
-        check_versions(cluster)
