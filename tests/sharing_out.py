@@ -39,6 +39,7 @@ APART = {
 SECURE = {
     "test_a_coordinator_whose_disk_is_full",
     "test_a_follower_with_a_login_misses_nothing_while_its_broker_restarts",
+    "test_a_secure_listener_wants_tls_and_the_password",
     "test_only_a_disk_of_a_limited_size_is_filled",
     "test_tls_and_login_are_those_of_aiokafka",
     "test_tls_and_login_are_those_of_kafka_python",

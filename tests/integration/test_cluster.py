@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -191,6 +192,8 @@ def test_an_unknown_broker_is_named_in_the_error(kafka_cluster: Cluster) -> None
         kafka_cluster.stop_broker(9)
 
 
+# test_lab.py: a lab that does not come up
+@pytest.mark.long
 def test_a_broker_that_cannot_start_is_shown_with_what_it_logged() -> None:
     with pytest.raises(ClusterError, match=r"(?s)broker-1 exited with status.*ConfigException"):
         KafkaCluster(racks=["a"], properties={"log.retention.hours": "soon"}, timeout_ms=30_000)
@@ -227,14 +230,15 @@ def test_nothing_outlives_a_process_that_is_killed(tmp_path: Path) -> None:
     wait_for("the watcher has removed all of it", gone, LIMIT_MS)
 
 
-def test_a_secure_listener_wants_tls_and_the_password() -> None:
-    with KafkaCluster(racks=["a"], security="SASL_SSL") as cluster:
-        cluster.create_topic("t")
-        assert cluster.client_config["security_protocol"] == "SASL_SSL"
-        with pytest.raises(KafkaError):
-            KafkaConsumer(
-                **{**cluster.client_config, "sasl_plain_password": "wrong", "bootstrap_timeout_ms": 3000}
-            ).topics()
+def test_a_secure_listener_wants_tls_and_the_password(secure_cluster: Cluster, group_id: str) -> None:
+    secure_cluster.create_topic(group_id, replicas=3)
+    config = secure_cluster.client_config
+    assert config["security_protocol"] == "SASL_SSL"
+    with closing(KafkaConsumer(**config)) as consumer:
+        assert group_id in consumer.topics()
+    with pytest.raises(KafkaError):
+        KafkaConsumer(**{**config, "sasl_plain_password": "wrong", "bootstrap_timeout_ms": 3000}).topics()
+    secure_cluster.delete_topic(group_id)
 
 
 # So has the secure cluster of other tests.
