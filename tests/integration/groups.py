@@ -306,6 +306,11 @@ def group_state(cluster: Cluster, group: str) -> GroupState:
     return state
 
 
+def registered_racks(cluster: Cluster) -> dict[int, str | None]:
+    """Return broker → rack, as clients see them."""
+    return {broker["broker_id"]: broker["rack"] for broker in cluster.admin.describe_cluster()["brokers"]}
+
+
 def expected_hash(cluster: Cluster, *topics: str) -> int:
     """Compute the hash from the cluster's metadata."""
     return group_hash(

@@ -17,12 +17,8 @@ from quorate.cluster.waiting import wait_for
 from quorate.codecs import read_log
 from quorate.integration import Cluster, ClusterError, KafkaCluster
 from quorate.integration.containers.engine import LABEL, engine
+from tests.integration.groups import registered_racks
 from tests.integration.limits import LIMIT_MS
-
-
-def racks(cluster: Cluster) -> dict[int, str | None]:
-    """As clients see them."""
-    return {broker["broker_id"]: broker["rack"] for broker in cluster.admin.describe_cluster()["brokers"]}
 
 
 def send(cluster: Cluster, topic: str, count: int) -> None:
@@ -33,7 +29,7 @@ def send(cluster: Cluster, topic: str, count: int) -> None:
 
 
 def test_brokers_are_in_the_requested_racks(kafka_cluster: Cluster) -> None:
-    assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
+    assert registered_racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
 
 
 def test_topology_has_the_racks_of_replicas_leader_first(kafka_cluster: Cluster, group_id: str) -> None:
@@ -43,18 +39,20 @@ def test_topology_has_the_racks_of_replicas_leader_first(kafka_cluster: Cluster,
     kafka_cluster.delete_topic(group_id)
 
 
-def test_a_broker_comes_back_in_another_rack(kafka_cluster: Cluster, topic: str) -> None:
+# A broker that restarts in another rack: test_metadata_hash.py, and its data: test_lab.py
+@pytest.mark.kafka_topic(assignment=[[2]])
+def test_a_killed_broker_comes_back_in_its_rack_with_its_data(kafka_cluster: Cluster, topic: str) -> None:
     send(kafka_cluster, topic, 100)
-    kafka_cluster.restart_broker(2, rack="z")
-    assert racks(kafka_cluster) == {1: "a", 2: "z", 3: "c"}
-    kafka_cluster.restart_broker(2, rack="b")
-    assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
+    kafka_cluster.kill_broker(2)
+    assert kafka_cluster.brokers[1].state == "stopped"
+    kafka_cluster.start_broker(2)
+    assert registered_racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
     consumer = KafkaConsumer(
         topic, **kafka_cluster.client_config, auto_offset_reset="earliest", consumer_timeout_ms=300_000
     )
-    assert sum(1 for _, _ in zip(range(100), consumer, strict=False)) == 100  # its data is what it was
+    assert sum(1 for _, _ in zip(range(100), consumer, strict=False)) == 100
     consumer.close()
-    assert re.search(r"broker-2|id=2|rack z", kafka_cluster.logs(2))
+    assert re.search(r"broker-2|id=2|rack b", kafka_cluster.logs(2))
 
 
 def test_partitions_are_added_and_replicas_moved(kafka_cluster: Cluster, topic: str) -> None:
@@ -109,7 +107,7 @@ def test_a_broker_that_is_cut_off_from_the_others_is_fenced_until_healed(
                 with pytest.raises(ClusterError, match=r"it contains \{1: 'a', 2: 'b'\}"):
                     kafka_cluster.wait_ready()
     kafka_cluster.wait_ready()
-    assert racks(kafka_cluster).keys() == {1, 2, 3}
+    assert registered_racks(kafka_cluster).keys() == {1, 2, 3}
 
 
 def test_clients_do_not_reach_a_broker_that_is_cut_off_from_them(kafka_cluster: Cluster, topic: str) -> None:
@@ -128,13 +126,6 @@ def test_clients_do_not_reach_a_broker_that_is_cut_off_from_them(kafka_cluster: 
     # Over connections from before, a request would wait until TCP tries again, about as long as the
     # cut was.
     assert kafka_cluster.admin is not before
-
-
-def test_a_killed_broker_comes_back(kafka_cluster: Cluster) -> None:
-    kafka_cluster.kill_broker(1)
-    assert kafka_cluster.brokers[0].state == "stopped"
-    kafka_cluster.start_broker(1)
-    assert racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
 
 
 def test_segments_are_copied_and_read(kafka_cluster: Cluster, group_id: str, topic: str, tmp_path: Path) -> None:
@@ -245,7 +236,7 @@ def test_a_secure_listener_wants_tls_and_the_password(secure_cluster: Cluster, g
 @pytest.mark.long
 def test_controllers_may_be_nodes_of_their_own() -> None:
     with KafkaCluster(racks=["a", None], controllers=1) as cluster:
-        assert racks(cluster) == {1: "a", 2: None}
+        assert registered_racks(cluster) == {1: "a", 2: None}
         assert {voter["replica_id"] for voter in _voters(cluster)} == {101}
 
 

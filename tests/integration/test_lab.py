@@ -303,22 +303,24 @@ def test_a_port_in_use_is_named(on: Callable[..., Ended], lab: str, name: str) -
     assert things(name) == []
 
 
-def test_a_secure_lab_of_an_older_version_moves_on_and_keeps_its_password(name: str, tmp_path: Path) -> None:
-    options = ("--racks", "-", "--version", "4.0.2", "--sasl", "--heap-mb", "256")
+def test_a_secure_lab_of_an_older_version_moves_on_without_a_rack_and_keeps_its_password(
+    name: str, tmp_path: Path
+) -> None:
+    options = ("--racks", "r", "--version", "4.0.2", "--sasl", "--heap-mb", "256")
     assert quorate("cluster", "up", "--name", name, *options).status == 0
-    moved = quorate("cluster", "restart-broker", "1", "--version", "4.3.1", "--rack", "r", "--name", name)
-    assert "broker 1 is up in rack r at 127.0.0.1:" in moved.out
+    moved = quorate("cluster", "restart-broker", "1", "--version", "4.3.1", "--rack", "-", "--name", name)
+    assert "broker 1 is up without a rack at 127.0.0.1:" in moved.out
     again = quorate("cluster", "restart-broker", "1", "--name", name)
-    assert again.out.partition(" (")[0] == moved.out.partition(" (")[0]  # Kafka 4.3.1 in rack r, as it was
+    assert again.out.partition(" (")[0] == moved.out.partition(" (")[0]  # Kafka 4.3.1 without a rack, as it was
     shown = json.loads(quorate("cluster", "status", "--name", name, "--json").out)
-    assert (shown["version"], shown["brokers"][0]["rack"]) == ("4.3.1", "r")
+    assert (shown["version"], shown["brokers"][0]["rack"]) == ("4.3.1", None)
 
     certificate = quorate("cluster", "certificate", "--name", name).out
     (tmp_path / "ca.pem").write_text(certificate)
     config = shown["security"] | {"ssl_cafile": str(tmp_path / "ca.pem")}
     assert config.pop("certificate") == certificate
     with closing(KafkaAdminClient(bootstrap_servers=shown["bootstrap_servers"], **config)) as admin:
-        assert [broker["rack"] for broker in admin.describe_cluster()["brokers"]] == ["r"]
+        assert [broker["rack"] for broker in admin.describe_cluster()["brokers"]] == [None]
     with pytest.raises(KafkaError):
         KafkaConsumer(
             **{**config, "sasl_plain_password": "wrong"},
@@ -361,11 +363,6 @@ def test_a_lab_of_another_version_of_quorate_is_reported_and_can_be_removed(name
     assert f"incomplete; to remove it: quorate cluster down --name {name}" in quorate("cluster", "list").out
     assert quorate("cluster", "down", "--name", name).status == 0
     assert things(name) == []
-
-
-def test_a_broker_can_be_without_a_rack(on: Callable[..., Ended]) -> None:
-    assert "without a rack" in on("restart-broker", "2", "--rack", "-").out
-    assert status(on)["brokers"][1]["rack"] is None
 
 
 @pytest.mark.usefixtures("all_up_afterwards")

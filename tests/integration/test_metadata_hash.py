@@ -8,7 +8,15 @@ from collections.abc import Iterator
 import pytest
 
 from quorate.integration import Cluster
-from tests.integration.groups import Member, all_of, expected_hash, group_state, settled, wait_for_epoch
+from tests.integration.groups import (
+    Member,
+    all_of,
+    expected_hash,
+    group_state,
+    registered_racks,
+    settled,
+    wait_for_epoch,
+)
 
 pytestmark = pytest.mark.scenario("KIP-1101 metadata hash")
 
@@ -42,9 +50,10 @@ def test_a_broker_in_another_rack_changes_the_hash_and_moves_nothing(
     before = group_state(kafka_cluster, group_id)
     # Not the coordinator: the group's new one would load it and compute the hash for that reason.
     broker = next(one.id for one in kafka_cluster.brokers if one.id != kafka_cluster.coordinator_of(group_id))
-    rack = next(one.rack for one in kafka_cluster.brokers if one.id == broker)
+    racks = {one.id: one.rack for one in kafka_cluster.brokers}
     kafka_cluster.restart_broker(broker, rack="elsewhere")
     try:
+        assert registered_racks(kafka_cluster) == {**racks, broker: "elsewhere"}
         moved = expected_hash(kafka_cluster, topic)
         assert moved != before.metadata_hash
         after = wait_for_epoch(
@@ -53,7 +62,8 @@ def test_a_broker_in_another_rack_changes_the_hash_and_moves_nothing(
         assert after.epoch > before.epoch
         assert after.target == before.target
     finally:
-        kafka_cluster.restart_broker(broker, rack=rack)
+        kafka_cluster.restart_broker(broker, rack=racks[broker])
+    assert registered_racks(kafka_cluster) == racks
     wait_for_epoch(
         kafka_cluster, group_id, lambda state: state.metadata_hash == before.metadata_hash, "the hash is what it was"
     )
