@@ -110,9 +110,10 @@ class TableLines:
 
     def rest(self) -> Iterator[str]:
         """Yield the buffered rows."""
-        held, self._held = self._held or [], None
-        if held:
-            self._widths = _widths(held, self._columns, self._width, guess=self._sample == 1)
+        if not self._held:  # rows that come later determine the widths
+            return
+        held, self._held = self._held, None
+        self._widths = _widths(held, self._columns, self._width, guess=self._sample == 1)
         for row in held:
             yield from self._print(row)
 

@@ -152,6 +152,15 @@ def test_damage_is_a_row_of_the_table(quorate, partition, segment):
     assert f"{segment.name} position {bad.position:,}: the batch has CRC" in ended.lines[-1]
 
 
+def test_damage_in_the_first_batch_is_the_first_row_of_the_table(quorate, partition, segment):
+    flip(segment, batches(segment)[0].position + 80)
+    ended = quorate("decode", partition, "--format", "table")
+    assert (ended.status, ended.err.splitlines()[0].split(": ")[0]) == (1, "error")
+    heading, topic, damage = ended.lines
+    assert (heading.split()[0], topic) == ("part", "── __consumer_offsets ──")
+    assert f"{segment.name} position 0: the batch has CRC" in damage
+
+
 def test_encode_omits_damaged_batches_with_a_note(quorate, partition, segment):
     flip(segment, batches(segment)[10].position + 80)
     ended = quorate("decode", partition)
