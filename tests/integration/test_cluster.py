@@ -39,7 +39,9 @@ def test_topology_has_the_racks_of_replicas_leader_first(kafka_cluster: Cluster,
     kafka_cluster.delete_topic(group_id)
 
 
-# A broker that restarts in another rack: test_metadata_hash.py, and its data: test_lab.py
+# On real brokers: a killed one comes back in its rack (test_faults.py), one in another rack
+# (test_metadata_hash.py), and a restarted one with its data (test_lab.py).
+@pytest.mark.long_on_brokers
 @pytest.mark.kafka_topic(assignment=[[2]])
 def test_a_killed_broker_comes_back_in_its_rack_with_its_data(kafka_cluster: Cluster, topic: str) -> None:
     send(kafka_cluster, topic, 100)

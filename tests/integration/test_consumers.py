@@ -165,7 +165,11 @@ def test_running_group_migrates_from_classic_and_back(
     kafka_cluster: Cluster, topic: str, group_id: str, client: str, classic: str
 ) -> None:
     everything = all_of(topic, 6)
-    with Crowd(client, kafka_cluster, group_id, [topic]) as crowd, Load(kafka_cluster, topic, 6) as load:
+    # The last member joins again after its session timeout if it is of aiokafka.
+    with (
+        Crowd(client, kafka_cluster, group_id, [topic], session_timeout_ms=10_000) as crowd,
+        Load(kafka_cluster, topic, 6) as load,
+    ):
         for name in ("old-0", "old-1"):
             crowd.start(name, client=classic)
             crowd.settle(everything)

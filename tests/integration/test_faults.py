@@ -14,7 +14,7 @@ from quorate.cluster.waiting import wait_for
 from quorate.integration import Cluster, ClusterError, KafkaCluster
 from tests.integration.clients import SESSION_MS, Crowd, Crowds, check, check_overlaps
 from tests.integration.detour import Detour
-from tests.integration.groups import Load, all_of
+from tests.integration.groups import Load, all_of, registered_racks
 from tests.integration.history import history
 from tests.integration.limits import LIMIT_MS
 
@@ -40,13 +40,16 @@ def test_a_coordinator_that_is_killed_during_a_rebalance(kafka_cluster: Cluster,
         for crowd in crowds.each:
             wait_for(f"{crowd.client} is rebalancing", lambda crowd=crowd: rebalancing(crowd), LIMIT_MS)
         coordinator = crowds.coordinator
+        racks = registered_racks(kafka_cluster)
         kafka_cluster.kill_broker(coordinator)
+        assert kafka_cluster.brokers[coordinator - 1].state == "stopped"
         for crowd in crowds.each:
             assert len(crowd.members["new"].assigned) < 2, "what the busy one has is not free yet"
             crowd.members["busy"].polls.set()
         crowds.settle()
         assert crowds.coordinator != coordinator
         kafka_cluster.start_broker(coordinator)
+        assert registered_racks(kafka_cluster) == racks
         crowds.settle()
         crowds.end_well()
         for crowd in crowds.each:
