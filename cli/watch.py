@@ -123,15 +123,15 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
     serving_options = ("token_file", "proxy_header", "proxies", "hosts")
     if options["http"] is None and (given := [name for name in serving_options if options[name]]):
         raise click.UsageError(f"--{given[0].replace('_', '-')} needs --http", ctx)
+    page = None if options["http"] is None else _page(options)
     stop = threading.Event()
     with ExitStack() as stack:
         stack.enter_context(_terminated(stop))
         stack.enter_context(_log_on_stderr())
         observer = stack.enter_context(_observer(options))
-        if options["http"] is not None:
-            url = stack.enter_context(_serving(observer, options))
-            note(f"serving {url}")
-        _until_done(observer, stop, is_live=servers is not None, is_serving=options["http"] is not None)
+        if page is not None:
+            note(f"serving {stack.enter_context(_serving(observer, page))}")
+        _until_done(observer, stop, is_live=servers is not None, is_serving=page is not None)
         if servers is None and observer.status().errors:
             ctx.exit(1)
 
@@ -222,12 +222,12 @@ def _echo(event: "WatchEvent", line: str) -> None:
     click.echo(f"{time_text(event.at_ms)}  {line}")
 
 
-@contextmanager
-def _serving(observer: "Observer", options: dict[str, Any]) -> Iterator[str]:
+def _page(options: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments for `serve`, checked before the observer reads a log and reports events."""
     host, port = _address(options["http"])
     try:
         from quorate.watch.metrics import MetricsOptions
-        from quorate.watch.web import WebAccess, serve
+        from quorate.watch.web import WebAccess
     except ModuleNotFoundError as error:
         raise UserError(f"--http needs the package {error.name}", "install it: pip install 'quorate[watch]'") from None
     access = WebAccess(
@@ -236,15 +236,23 @@ def _serving(observer: "Observer", options: dict[str, Any]) -> Iterator[str]:
         proxies=options["proxies"],
         hosts=options["hosts"],
     )
+    access.check(host)
     metrics = MetricsOptions(
         groups=options["metrics_groups"], limit=options["metrics_limit"], detail=options["metrics_detail"]
     )
+    return {"host": host, "port": port, "access": access, "metrics": metrics}
+
+
+@contextmanager
+def _serving(observer: "Observer", page: dict[str, Any]) -> Iterator[str]:
+    from quorate.watch.web import serve
+
     try:
-        serving = serve(observer, host, port, access=access, metrics=metrics)
+        serving = serve(observer, **page)
         found = serving.__enter__()
     except OSError as error:
         raise UserError(
-            f"--http {options['http']}: cannot listen: {error.strerror or error}",
+            f"--http {page['host']}:{page['port']}: cannot listen: {error.strerror or error}",
             "choose another port, or a free one: HOST:0",
         ) from None
     try:

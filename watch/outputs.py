@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import queue
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol, TextIO
@@ -13,6 +14,7 @@ from quorate.codecs.printable import printable
 from quorate.watch.model import WatchEvent, as_json
 
 _LOG = logging.getLogger("quorate.watch")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class Output(Protocol):
@@ -78,8 +80,20 @@ class Webhook:
             import httpx
         except ImportError:
             raise InputError("webhooks need the package httpx", "install it: pip install 'quorate[watch]'") from None
-        if not url.startswith(("http://", "https://")):
-            raise InputError(f"webhook {url}: is not an address of HTTP", "use http://HOST/PATH or https://HOST/PATH")
+        try:
+            address = httpx.URL(url)
+        except httpx.InvalidURL:
+            address = httpx.URL()
+        if address.scheme not in ("http", "https") or not address.host:
+            raise InputError(
+                f"webhook {printable(url)}: is not an address of HTTP", "use http://HOST/PATH or https://HOST/PATH"
+            )
+        for name, value in (headers or {}).items():
+            if not (_HEADER_NAME.fullmatch(name) and value.isascii() and value.replace("\t", " ").isprintable()):
+                raise InputError(  # without the value, which may be a secret
+                    f"webhook {url}: {name!r} cannot be sent as a header",
+                    "use letters, digits and - in its name, and printable ASCII in its value",
+                )
         self.url = url
         self.dropped = 0
         self._retries = retries

@@ -84,6 +84,23 @@ def test_the_command_names_what_is_wrong(quorate: Callable, arguments: tuple[obj
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--http", "nowhere"), "is not HOST:PORT"),
+        (("--http", "0.0.0.0:0"), "no login is configured"),
+        (("--http", "127.0.0.1:0", "--metrics-groups", "("), "is not valid"),
+        (("--http", "127.0.0.1:0", "--token-file", "missing"), "cannot be read"),
+    ],
+)
+def test_options_of_the_page_are_checked_before_the_log_is_read(
+    quorate: Callable, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = quorate("watch", LOGS, "--state", tmp_path / "history", *arguments)
+    assert (done.status, done.out, (tmp_path / "history").exists()) == (1, "", False)
+    assert message in done.err
+
+
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin",

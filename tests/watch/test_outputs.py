@@ -88,6 +88,17 @@ def test_a_webhook_without_receiver_drops_events_and_does_not_block():
     assert hook.dropped >= 48
 
 
-def test_the_address_of_a_webhook_is_checked():
+@pytest.mark.parametrize("url", ["ftp://host/", "http://host:port/", "http:///path", "http://\x1b/"])
+def test_the_address_of_a_webhook_is_checked(url):
     with pytest.raises(InputError, match="not an address"):
-        Webhook("ftp://host/")
+        Webhook(url)
+
+
+@pytest.mark.parametrize(
+    "header", [("X-Key", "secret\r\nHost: x"), ("X-Key", "secrét"), ("X Key", "secret"), ("", "x")]
+)
+def test_headers_of_a_webhook_are_checked_and_their_values_not_shown(header):
+    name, value = header
+    with pytest.raises(InputError, match="cannot be sent as a header") as raised:
+        Webhook("http://127.0.0.1:9/", headers={name: value})
+    assert "secr" not in str(raised.value)
