@@ -50,7 +50,7 @@ def missing_reason(release: str | None = None) -> str | None:
 
     `release`: an older release of Kafka (see `OLDER`); by default the newest.
     """
-    folder = _folder(release)
+    folder = folder_of(release)
     name = f"tests/{folder.name}"
     remedy = REMEDY.format(folder=name)
     if shutil.which("java") is None:
@@ -62,7 +62,7 @@ def missing_reason(release: str | None = None) -> str | None:
     return None
 
 
-def _folder(release: str | None) -> Path:
+def folder_of(release: str | None) -> Path:
     return HERE if release is None else OLDER[release]
 
 
@@ -90,7 +90,7 @@ class Oracle:
             reason = missing_reason(release)
             if reason is not None:
                 raise OracleMissingError(reason)
-            command = [_folder(release) / "run"]
+            command = [folder_of(release) / "run"]
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._process = subprocess.Popen(
             [str(part) for part in command],
@@ -100,6 +100,10 @@ class Oracle:
             stderr=self._stderr,
             encoding="utf-8",
         )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._lines: IO[str] = self._process.stdin
+        self._responses: IO[str] = self._process.stdout
 
     def call(self, op: str, **fields: Any) -> Json:
         """Run an op and return its response. Raises `OracleError` if the line is rejected."""
@@ -126,16 +130,14 @@ class Oracle:
         sent = list(lines)
         if len(sent) == 1:  # the usual case: starting two threads takes longer than most ops
             self._write(sent)
-            stdout = self._process.stdout
-            assert stdout is not None
             readable = select.poll()  # not select(), which supports no file descriptors above 1,023
-            readable.register(stdout, select.POLLIN)
+            readable.register(self._responses, select.POLLIN)
             if not readable.poll(TIMEOUT_S * 1000):
-                self._process.kill()
+                self._kill()
             return self._read(sent)
         # A thread writes, as writing everything first would block when both pipes are full.
         writer = threading.Thread(target=self._write, args=(sent,), daemon=True)
-        watchdog = threading.Timer(TIMEOUT_S, self._process.kill)
+        watchdog = threading.Timer(TIMEOUT_S, self._kill)
         watchdog.daemon = True
         writer.start()
         watchdog.start()
@@ -147,25 +149,30 @@ class Oracle:
         return responses
 
     def _write(self, lines: Sequence[str]) -> None:
-        stdin = self._process.stdin
-        assert stdin is not None
-        with contextlib.suppress(BrokenPipeError, ValueError):  # the program ended: _read reports it
-            stdin.write("".join(line + "\n" for line in lines))
-            stdin.flush()
+        with contextlib.suppress(ConnectionError, ValueError):  # the program ended: _read reports it
+            self._lines.write("".join(line + "\n" for line in lines))
+            self._lines.flush()
 
     def _read(self, sent: Sequence[str]) -> list[Json]:
-        stdout = self._process.stdout
-        assert stdout is not None
         responses: list[Json] = []
         for line in sent:
-            text = stdout.readline()
+            text = self._readline()
             if not text:
-                killed = f", or was killed after {TIMEOUT_S} s," if self._process.wait() < 0 else ""
+                killed = f", or was killed after {TIMEOUT_S} s," if self._was_killed() else ""
                 raise OracleError(
                     f"the program ended{killed} at line {len(responses) + 1}: {line[:2000]}\n{self.stderr()}"
                 )
             responses.append(json.loads(text))
         return responses
+
+    def _readline(self) -> str:
+        return self._responses.readline()
+
+    def _kill(self) -> None:
+        self._process.kill()
+
+    def _was_killed(self) -> bool:
+        return self._process.wait() < 0
 
     def stderr(self) -> str:
         """Return the last 8,000 characters of the program's standard error."""
@@ -175,16 +182,14 @@ class Oracle:
 
     def close(self) -> None:
         """End the program; kill it after 10 s."""
-        if self._process.stdin is not None and not self._process.stdin.closed:
-            with contextlib.suppress(BrokenPipeError):  # the program has ended already
-                self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # the program has ended already
+            self._lines.close()
         try:
             self._process.wait(10)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+        self._responses.close()
         self._stderr.close()
 
     def __enter__(self) -> Self:

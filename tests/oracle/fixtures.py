@@ -1,44 +1,49 @@
 """The pytest fixtures `oracle`, `oracle_4_3` and `oracle_4_0`, for the conftest.py of a folder.
 
-Folders share the programs: each starts once in a process, when a test needs it.
+Folders share the programs, and so do the workers of xdist: each starts once in a run, when a test
+needs it.
 """
 
 import pytest
 
 from tests.oracle.client import Oracle, missing_reason
+from tests.oracle.shared import SharedOracle
 
 RUNNING = pytest.StashKey[dict[str | None, Oracle]]()
 """The programs that run, by release."""
 
 
 @pytest.fixture(scope="session")
-def oracle(pytestconfig: pytest.Config) -> Oracle:
+def oracle(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     """Return a program with Kafka's own classes.
 
     If it is not built, the test is skipped with the remedy. In CI a skip is a failure
     (tests/conftest.py).
     """
-    return running(pytestconfig)
+    return running(pytestconfig, tmp_path_factory)
 
 
 @pytest.fixture(scope="session")
-def oracle_4_3(pytestconfig: pytest.Config) -> Oracle:
+def oracle_4_3(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     """Return a program with the classes of Kafka 4.3 (tests/oracle_4_3/README.md)."""
-    return running(pytestconfig, "4.3")
+    return running(pytestconfig, tmp_path_factory, "4.3")
 
 
 @pytest.fixture(scope="session")
-def oracle_4_0(pytestconfig: pytest.Config) -> Oracle:
+def oracle_4_0(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Oracle:
     """Return a program with the coordinator of Kafka 4.0 (tests/oracle_4_0/README.md)."""
-    return running(pytestconfig, "4.0")
+    return running(pytestconfig, tmp_path_factory, "4.0")
 
 
-def running(config: pytest.Config, release: str | None = None) -> Oracle:
+def running(config: pytest.Config, factory: pytest.TempPathFactory, release: str | None = None) -> Oracle:
     """Return the program of a release, which runs until pytest ends."""
     programs = config.stash.setdefault(RUNNING, {})
     if release not in programs:
         need_oracle(release)
-        programs[release] = Oracle(release=release)
+        if hasattr(config, "workerinput"):  # of xdist: the parent folder is that of the run
+            programs[release] = SharedOracle(factory.getbasetemp().parent, release)
+        else:
+            programs[release] = Oracle(release=release)
         config.add_cleanup(programs[release].close)
     return programs[release]
 

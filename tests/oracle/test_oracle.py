@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.oracle.client import HERE, Oracle, OracleError
 from tests.oracle.fixtures import need_oracle
+from tests.oracle.shared import SharedOracle
 
 pytestmark = pytest.mark.oracle
 
@@ -153,6 +155,40 @@ def test_more_lines_than_the_pipes_hold_are_exchanged(oracle: Oracle) -> None:
 def test_ended_program_is_reported_with_its_stderr() -> None:
     with Oracle(["sh", "-c", "echo broken >&2"]) as broken, pytest.raises(OracleError, match="broken"):
         broken.call("versions")
+
+
+def test_workers_share_a_program_and_have_a_shard_each(tmp_path: Path) -> None:
+    need_oracle()
+    topic = {"name": "t", "id": "AAAAAAAAAAEAAAAAAAAAAQ", "partitions": [[0]]}
+    member = {"groupId": "g", "memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 1000, "topicPartitions": []}
+    request = {"api": "ConsumerGroupHeartbeat", "body": {**member, "subscribedTopicRegex": "t"}}
+    with SharedOracle(tmp_path) as one, SharedOracle(tmp_path) as other:
+        assert one.process_id == other.process_id
+        one.call("config", decode=True, denied={"User:ANONYMOUS": ["t"]})
+        other.call("config", decode=True)
+        for program in (one, other):
+            program.call("image", topics=[topic])
+            program.call("load", records=[])  # a new coordinator
+            program.call("request", **request)
+        logs = [program.call("log")["records"] for program in (one, other)]
+    regexes = [[each["v"]["topics"] for each in log if "RegularExpression" in each["type"]] for log in logs]
+    assert regexes == [[[]], [["t"]]]
+
+
+def test_a_shared_program_ends_with_the_last_connection(tmp_path: Path) -> None:
+    need_oracle()
+    with SharedOracle(tmp_path) as first:
+        with SharedOracle(tmp_path):
+            pass
+        assert first.call("groupHash", topics={})["hash"] == 0
+    deadline = time.monotonic() + 30
+    while (later := SharedOracle(tmp_path)).process_id == first.process_id:  # not yet ended
+        later.close()
+        assert time.monotonic() < deadline
+    with later:
+        later._kill()
+        with pytest.raises(OracleError, match="the program ended"):
+            later.call("groupHash", topics={})
 
 
 @pytest.mark.parametrize("mode", ["decode", "encode", "segment"])

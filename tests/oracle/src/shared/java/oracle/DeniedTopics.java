@@ -24,7 +24,8 @@ import java.util.concurrent.CompletionStage;
 
 /** Denies to describe the topics in {@code denied}, by principal ("User:bob"). Everything else is allowed. */
 public final class DeniedTopics implements Authorizer {
-    private static Map<String, Set<String>> configured = Map.of();
+    /** Of the shard whose ops run in a thread. */
+    private static final ThreadLocal<Map<String, Set<String>>> CONFIGURED = ThreadLocal.withInitial(Map::of);
 
     private final Map<String, Set<String>> denied;
 
@@ -36,11 +37,12 @@ public final class DeniedTopics implements Authorizer {
     static void configure(JsonNode denied) {
         Map<String, Set<String>> names = new HashMap<>();
         denied.fields().forEachRemaining(e -> names.put(e.getKey(), Set.copyOf(Json.texts(e.getValue()))));
-        configured = names;
+        CONFIGURED.set(names);
     }
 
     /** Returns the authorizer, or empty if nothing is denied, as in a broker without an authorizer. */
     public static Optional<Authorizer> configured() {
+        Map<String, Set<String>> configured = CONFIGURED.get();
         return configured.isEmpty() ? Optional.empty() : Optional.of(new DeniedTopics(configured));
     }
 

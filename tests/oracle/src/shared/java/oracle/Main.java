@@ -12,7 +12,10 @@ import java.io.BufferedOutputStream;
 import java.io.BufferedReader;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
+import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.util.Map;
@@ -26,25 +29,34 @@ public final class Main {
 
     private final Map<String, Function<JsonNode, ObjectNode>> oneShot = OneShots.table(shard);
 
+    /** Serves stdin and stdout; with the argument "serve", connections, each with a shard of its own. */
     public static void main(String[] args) throws Exception {
         // Kafka must not write to the protocol's stream.
-        PrintStream out = new PrintStream(
-            new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 1 << 16), false, StandardCharsets.UTF_8);
+        OutputStream stdout = new FileOutputStream(FileDescriptor.out);
         System.setOut(System.err);
-        Main m = new Main();
-        BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        if (args.length > 0 && args[0].equals("serve")) {
+            new Connections().serve(stdout);
+        } else {
+            new Main().exchange(System.in, stdout);
+        }
+        System.exit(0);
+    }
+
+    /** Runs the ops of all lines of a stream. */
+    void exchange(InputStream from, OutputStream to) throws IOException {
+        PrintStream out = new PrintStream(new BufferedOutputStream(to, 1 << 16), false, StandardCharsets.UTF_8);
+        BufferedReader in = new BufferedReader(new InputStreamReader(from, StandardCharsets.UTF_8));
         while (true) {
             // Flush responses only when no further line is waiting.
             if (!in.ready()) out.flush();
             String line = in.readLine();
             if (line == null) break;
             if (line.isBlank()) continue;
-            JsonNode response = m.handle(line);
+            JsonNode response = handle(line);
             out.println(Json.MAPPER.writeValueAsString(response));
             if (response.path("op").asText().equals("quit")) break;
         }
         out.flush();
-        System.exit(0);
     }
 
     static ObjectNode error(Throwable t) {
