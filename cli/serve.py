@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -81,7 +80,7 @@ repository.
 )
 @click.option(
     "--data",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(file_okay=False),
     metavar="DIR",
     help="Keep data in this directory, in Kafka's file formats; a later start reuses it.  [default: in memory]",
 )
@@ -125,7 +124,7 @@ def serve(
     port: int,
     host: str,
     advertise: str | None,
-    data: Path | None,
+    data: str | None,
     accept_data_loss: bool,
     kafka_version: str | None,
     properties: tuple[str, ...],
@@ -136,6 +135,9 @@ def serve(
     as_json: bool,
 ) -> None:
     """Start the cluster, print its addresses, and wait for a signal."""
+    for option, text in (("--host", host), ("--advertise", advertise), ("--data", data)):
+        if text == "":  # sockets would listen on all addresses, and files be in the current directory
+            raise UserError(f"{option} is empty", f"give a value, or omit {option}")
     named = read_racks(racks)
     count = len(named) if brokers is None else brokers
     check_brokers(count, racks=len(named), port=port)
@@ -200,7 +202,7 @@ def serve(
 
 def _read_address(text: str | None, brokers: int) -> tuple[str | None, int | None]:
     """Parse the value of --advertise: a host, and the port of broker 1. Raises `UserError`."""
-    if not text:
+    if text is None:
         return None, None
     found = re.fullmatch(r"(?:\[([^]]+)\]|([^:]+)):([0-9]+)", text)
     if found is None:
@@ -295,7 +297,7 @@ def _json(kafka: "EmbeddedCluster", http: str | None) -> str:
 
 
 def _lines(
-    kafka: "EmbeddedCluster", http: str | None, data: Path | None, security: str, took_ms: float
+    kafka: "EmbeddedCluster", http: str | None, data: str | None, security: str, took_ms: float
 ) -> Iterator[str]:
     brokers = kafka.brokers
     number = f"{len(brokers)} broker{'s' if len(brokers) > 1 else ''}"

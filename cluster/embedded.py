@@ -93,6 +93,8 @@ class EmbeddedCluster(Cluster):
         self._thread: LoopThread | None = None
         self._files: TemporaryFolder | None = None
         self._pid = os.getpid()
+        if not host:  # sockets would listen on all addresses of the machine
+            raise ClusterError("host is empty: give an address to listen on, such as 127.0.0.1")
         named = racks_of_brokers(1 if brokers is None and not racks else brokers, racks or ())
         if not isinstance(properties, Mapping | None):
             raise ClusterError(f"properties={properties!r}: give a mapping of Kafka's names to values")

@@ -119,6 +119,8 @@ class Observer:
         keep_bytes: int | None,
         outputs: Sequence[Output],
     ) -> None:
+        if state == "":
+            raise InputError("state is empty: give a folder, or None for history that is lost at the end")
         self._source = source
         self._state = state
         self._limits = limits or WatchLimits()

@@ -210,6 +210,9 @@ def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
             ["--property", "connections.max.idle.ms=long"],
             "Invalid value long for configuration connections.max.idle.ms",
         ),
+        (["--host", ""], "--host is empty"),
+        (["--advertise", ""], "--advertise is empty"),
+        (["--data", ""], "--data is empty"),
         (["--host", "0.0.0.0"], "--host 0.0.0.0: clients cannot connect to this address"),
         (["--advertise", "kafka:many"], "--advertise kafka:many: is not HOST or HOST:PORT"),
         (

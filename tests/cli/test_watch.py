@@ -75,6 +75,7 @@ def test_each_damage_of_a_log_is_reported_once_and_the_rest_is_read(start: Calla
         (("-b", "127.0.0.1:1", "--connect-timeout-ms", "300"), "nothing listens on this port"),
         (("-b", "h:1", "--topology", "x"), "--topology is for a SOURCE"),
         (("missing",), "missing"),
+        ((LOGS, "--state", ""), "state is empty"),
     ],
 )
 def test_the_command_names_what_is_wrong(quorate: Callable, arguments: tuple[object, ...], message: str) -> None:

@@ -42,6 +42,7 @@ def test_racks_are_assigned_round_robin(options: dict[str, object], racks: list[
         ({"password": "p"}, "a password has no effect with security PLAINTEXT"),
         ({"password": "p", "security": Security()}, "a password has no effect with a Security"),
         ({"data": ""}, "data is empty: give a directory"),
+        ({"host": ""}, "host is empty: give an address to listen on"),
     ],
 )
 def test_contradicting_parameters_are_rejected(options: dict[str, object], complaint: str) -> None:
