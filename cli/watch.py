@@ -125,15 +125,42 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
         raise click.UsageError(f"--{given[0].replace('_', '-')} needs --http", ctx)
     page = None if options["http"] is None else _page(options)
     stop = threading.Event()
+    printed = _printed(options, stop)
     with ExitStack() as stack:
         stack.enter_context(_terminated(stop))
         stack.enter_context(_log_on_stderr())
-        observer = stack.enter_context(_observer(options))
+        observer = stack.enter_context(_observer(options, printed))
         if page is not None:
             note(f"serving {stack.enter_context(_serving(observer, page))}")
         _until_done(observer, stop, is_live=servers is not None, is_serving=page is not None)
+        if printed.error is not None:
+            raise printed.error
         if servers is None and observer.status().errors:
             ctx.exit(1)
+
+
+class _Printed:
+    """Prints events, until stdout fails; then it stops the command, which ends with the error.
+
+    Threads of the observer call it. The reader of a pipe may close it, as `head` does.
+    """
+
+    def __init__(self, inner: "Output | None", stop: threading.Event) -> None:
+        self._inner = inner
+        self._stop = stop
+        self.error: OSError | None = None
+
+    def take(self, event: "WatchEvent", *, is_old: bool) -> None:
+        if self._inner is None or self.error is not None:
+            return
+        try:
+            self._inner.take(event, is_old=is_old)
+        except OSError as error:
+            self.error = error
+            self._stop.set()
+
+    def close(self) -> None:
+        """Nothing is pending."""
 
 
 class _Notes(logging.Handler):
@@ -174,7 +201,15 @@ def _terminated(stop: threading.Event) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _observer(options: dict[str, Any]) -> "Observer":
+def _printed(options: dict[str, Any], stop: threading.Event) -> _Printed:
+    from quorate.watch import EventLines, EventLog
+
+    if options["as_json"]:
+        return _Printed(EventLines(sys.stdout), stop)
+    return _Printed(None if options["quiet"] else EventLog(_echo), stop)
+
+
+def _observer(options: dict[str, Any], printed: _Printed) -> "Observer":
     from quorate.watch import Observer, WatchLimits
 
     limits = WatchLimits(
@@ -185,7 +220,7 @@ def _observer(options: dict[str, Any]) -> "Observer":
         "state": options["state"],
         "limits": limits,
         "keep_bytes": options["keep_size"] and int(options["keep_size"]),
-        "outputs": _outputs(options),
+        "outputs": [printed, *_webhooks(options)],
     }
     if options["bootstrap_servers"] is None:
         return Observer.of_files(*options["sources"], topology=options["topology"], **common)
@@ -199,21 +234,16 @@ def _observer(options: dict[str, Any]) -> "Observer":
     )
 
 
-def _outputs(options: dict[str, Any]) -> "list[Output]":
-    from quorate.watch import EventLines, EventLog, Webhook
+def _webhooks(options: dict[str, Any]) -> "list[Output]":
+    from quorate.watch import Webhook
 
-    found: list[Output] = []
-    if options["as_json"]:
-        found.append(EventLines(sys.stdout))
-    elif not options["quiet"]:
-        found.append(EventLog(_echo))
     headers = {}
     for text in options["headers"]:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
             raise UserError(f"--webhook-header {text}: is not NAME: VALUE")
         headers[name.strip()] = value.strip()
-    return [*found, *(Webhook(url, headers=headers) for url in options["webhooks"])]
+    return [Webhook(url, headers=headers) for url in options["webhooks"]]
 
 
 def _echo(event: "WatchEvent", line: str) -> None:
@@ -284,7 +314,8 @@ def _until_done(observer: "Observer", stop: threading.Event, *, is_live: bool, i
         if not is_read and observer.is_caught_up:
             is_read = True
             status = observer.status()
-            note(f"{status.records:,} records read; " + ("watching" if is_live else "all files are read"))
+            all_read = "not all could be read" if status.errors else "all files are read"
+            note(f"{status.records:,} records read; " + ("watching" if is_live else all_read))
             if not is_live and not is_serving:
                 return
 

@@ -54,21 +54,27 @@ class FilesThread(ObserverThread):
 
     def _run(self) -> None:
         try:
-            end_ms = -1
-            for files in self._partitions:
-                self._last_ms = -1
-                self._read(files)
-                end_ms = max(end_ms, self._last_ms)
-                if self._stop.is_set():
-                    return
-            if end_ms >= 0:
-                self._lags.keep_offsets(end_ms, at_end=True)
-        except QuorateError as error:
-            self._problems.set("files", str(error).replace("\n", "; "))
-        finally:
-            self.is_done = True
+            try:
+                self._read_all()
+            except QuorateError as error:
+                self._problems.set("files", str(error).replace("\n", "; "))
             if not self._stop.is_set():
                 self._collector.flush(time.time_ns() // 1_000_000, is_live=False)
+        except Exception as error:  # noqa: BLE001  # of the store, such as a full disk, or of an output
+            self._problems.set("files", f"reading ended: {error}")
+        finally:
+            self.is_done = True
+
+    def _read_all(self) -> None:
+        end_ms = -1
+        for files in self._partitions:
+            self._last_ms = -1
+            self._read(files)
+            end_ms = max(end_ms, self._last_ms)
+            if self._stop.is_set():
+                return
+        if end_ms >= 0:
+            self._lags.keep_offsets(end_ms, at_end=True)
 
     def _read(self, files: PartitionFiles) -> None:
         taken = 0

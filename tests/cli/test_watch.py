@@ -1,6 +1,9 @@
 """`quorate watch`: its output, its errors and its exit status."""
 
 import json
+import os
+import sqlite3
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from quorate.cluster import EmbeddedCluster, Security
+from quorate.watch.store import WatchStore
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 LOGS = CAPTURES / "upgrade-4.0-to-4.3-and-back"
@@ -58,6 +62,37 @@ def test_each_damage_of_a_log_is_reported_once_and_the_rest_is_read(start: Calla
     assert len({*skipped}) == len(skipped) == 2
     assert len(err.splitlines()) == 3
     assert b"bill-orders" in out
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_it_ends_with_status_0_if_the_reader_of_its_events_closes_the_pipe(
+    start: Callable, options: tuple[str, ...]
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with start("watch", LOGS, *options, stdout=writer) as watch:
+        os.close(writer)
+        _, err = watch.communicate(timeout=60)
+    assert (watch.returncode, err) == (0, b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full")
+def test_a_full_disk_ends_it_with_an_error(start: Callable) -> None:
+    with Path("/dev/full").open("wb") as full, start("watch", LOGS, stdout=full) as watch:
+        _, err = watch.communicate(timeout=60)
+    assert (watch.returncode, err) == (1, b"error: standard output: No space left on device\n")
+
+
+def test_history_that_cannot_be_written_is_an_error(quorate: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put_event(*_: object) -> int:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(WatchStore, "put_event", put_event)
+    done = quorate("watch", LOGS)
+    assert (done.status, done.out) == (1, "")
+    ended, read = done.err.splitlines()
+    assert ended == "reading ended: database or disk is full"
+    assert read.endswith("records read; not all could be read")
 
 
 @pytest.mark.parametrize(
