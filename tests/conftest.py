@@ -139,6 +139,22 @@ def jvm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def own_spark(jvm_folder: Path) -> Iterator[Path]:
+    """Stop the Spark of other tests, and then that of this one, whose configs end with it."""
+    _stop_spark()
+    yield jvm_folder
+    _stop_spark()
+
+
+def _stop_spark() -> None:
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        session.stop()
+
+
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     if CI and report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext

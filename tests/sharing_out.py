@@ -53,7 +53,6 @@ FIRST = (
     "spark",
     "tests/integration/test_lab.py",
     "tests/integration/test_upgrade.py",
-    "tests/bench/test_smoke.py::test_a_benchmark_runs_and_prints_its_cases[pipeline]",
     "broker of tests/assignors",
     "tests/integration/",
     "tests/codecs/api/test_api_messages.py",
@@ -101,7 +100,7 @@ def group_of(nodeid: str) -> str:
         case ("tests", "test_docs.py"):
             return "spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone
         case ("tests", "bench"):
-            return nodeid
+            return "spark" if "_with_spark" in nodeid else nodeid
     return str(file)
 
 

@@ -20,7 +20,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +110,11 @@ def working_folder(tmp_path, monkeypatch) -> None:
 
 
 @pytest.fixture
-def working_folder_of_spark(jvm_folder, monkeypatch) -> Iterator[None]:
-    """Stop the Spark of other tests, and then that of the page, whose configs end with it."""
-    stop_spark()
-    for left in jvm_folder.iterdir():  # by the page before
+def working_folder_of_spark(own_spark, monkeypatch) -> None:
+    for left in own_spark.iterdir():  # by the page before
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-    prepare(jvm_folder, monkeypatch)
+    prepare(own_spark, monkeypatch)
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
-    yield
-    stop_spark()
 
 
 def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,14 +126,6 @@ def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (folder / name).symlink_to(ROOT / "tests" / "data" / "captures" / capture)
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(folder)  # as for a script in it, which imports the files that a page shows
-
-
-def stop_spark() -> None:
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    if session is not None:
-        session.stop()
 
 
 def run_page(page: Path) -> None:

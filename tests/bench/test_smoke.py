@@ -7,8 +7,10 @@ in `make bench` (issue 14).
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
+import warnings
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -45,7 +47,7 @@ NOT_IN_SMOKE = re.compile("(client-cooperative-sticky|server-range): ")
 
 
 def benchmarks() -> list[object]:
-    names = sorted(path.stem for path in (ROOT / "bench").glob("[!_]*.py"))
+    names = sorted(path.stem for path in (ROOT / "bench").glob("[!_]*.py") if path.stem != "pipeline")
     return [pytest.param(name, marks=NEEDS.get(name, pytest.mark.oracle)) for name in names]
 
 
@@ -56,7 +58,23 @@ def test_a_benchmark_runs_and_prints_its_cases(name, monkeypatch):
     wide = os.environ | {"COLUMNS": "250"}  # where the first column does not wrap
     ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=wide)
     assert ran.returncode == 0, ran.stderr
-    lines = ran.stdout.splitlines()
+    check_cases(name, ran.stdout)
+
+
+@pytest.mark.oracle
+def test_the_benchmark_with_spark_runs_and_prints_its_cases(own_spark, monkeypatch, capsys):
+    """Runs in the JVM of the pipeline's tests: one of its own takes most of the time."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])
+    monkeypatch.setattr(sys, "argv", ["pipeline.py", "--smoke"])
+    monkeypatch.setenv("COLUMNS", "250")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # as in other processes, warnings are no errors
+        runpy.run_path(str(ROOT / "bench" / "pipeline.py"), run_name="__main__")
+    check_cases("pipeline", capsys.readouterr().out)
+
+
+def check_cases(name, printed):
+    lines = printed.splitlines()
     cases = [json.loads(line) for line in lines if line.startswith("{")]
     table = "\n".join(line for line in lines if not line.startswith("{"))
     assert cases
