@@ -46,6 +46,7 @@ SPARK_CLASSES = Path(__file__).parent / "pipeline" / "target" / "spark.jsa"  # t
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=256m"
 if SPARK_CLASSES.exists():
     QUICK_JVM += f" -XX:SharedArchiveFile={SPARK_CLASSES} -Xlog:cds*=off"  # of another release's jars, Java would warn
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 WORKER_PATH = Path(__file__).parent / "pipeline" / "worker_path"
 os.environ["PYSPARK_SUBMIT_ARGS"] = (
     f"--conf 'spark.driver.defaultJavaOptions={QUICK_JVM}' --conf spark.python.daemon.module=spark_daemon"
@@ -128,12 +129,21 @@ def jvm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Start the JVM in which each Spark of this process runs, in an empty folder.
 
     A JVM keeps to its folder. The configs with which it starts are defaults of each Spark in it.
+
+    Each query runs once, on few rows: code generation takes more time than it saves. The page of
+    the Spark report runs the jobs with code generation.
     """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark import SparkConf, SparkContext
 
     folder = tmp_path_factory.mktemp("jvm")
-    defaults = {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "2"}
+    defaults = INTERPRETED | {
+        "spark.driver.memory": "2g",
+        # The places of columns in errors of Spark cost ten calls of the JVM each; no test checks
+        # them. The first Spark of a process decides.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
     with contextlib.chdir(folder):
         SparkContext._ensure_initialized(conf=SparkConf().setAll([*defaults.items()]))
     return folder

@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,13 @@ from sybil import Example, Sybil
 from sybil.evaluators.python import PythonEvaluator
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
+from tests.conftest import INTERPRETED
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 WITH_SPARK = [page for page in PAGES if "SparkSession" in page.read_text("utf-8")]
+GENERATES_CODE = "spark-report.md"
+"""The page that runs all jobs with code generation, as Spark does by default."""
 LANGUAGES = {"console", "diff", "ini", "json", "markdown", "python", "sh", "text", "toml", "yaml"}
 
 ENVIRONMENT = {"COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
@@ -110,11 +115,20 @@ def working_folder(tmp_path, monkeypatch) -> None:
 
 
 @pytest.fixture
-def working_folder_of_spark(own_spark, monkeypatch) -> None:
+def working_folder_of_spark(page, own_spark, monkeypatch) -> Iterator[None]:
+    from pyspark import SparkContext
+
+    defaults = SparkContext._jvm.java.lang.System
+    if page.name == GENERATES_CODE:
+        for name in INTERPRETED:
+            defaults.clearProperty(name)
     for left in own_spark.iterdir():  # by the page before
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
     prepare(own_spark, monkeypatch)
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    yield
+    for name, value in INTERPRETED.items():
+        defaults.setProperty(name, value)
 
 
 def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

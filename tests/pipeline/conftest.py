@@ -33,12 +33,6 @@ def spark(jvm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterat
         SparkSession.builder.master("local[2,3]")  # on a busy machine, a worker may not connect in 10 s: again
         .appName("quorate-tests")
         .config("spark.ui.enabled", "false")
-        # Each query runs once, on few rows: code generation takes more time than it saves. The
-        # pages of the documentation run the same jobs with code generation.
-        .config("spark.sql.codegen.wholeStage", "false")
-        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
-        # The place of each column in errors of Spark costs ten calls of the JVM; no test checks it.
-        .config("spark.python.sql.dataFrameDebugging.enabled", "false")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # default: the current folder
