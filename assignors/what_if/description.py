@@ -308,7 +308,7 @@ def _parsed(path: str, name: str | None = None) -> ParsedValue:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise InputError(f"{name}: is not text (UTF-8)", "give a log with --log") from None
+        raise InputError(f"{name}: is not text (UTF-8)", "give a log with --log of `quorate assign`") from None
     suffix = Path(path).suffix.lower()
     is_json = suffix == ".json" or (suffix not in (".yaml", ".yml") and text.lstrip().startswith("{"))
     parse: Callable[[str, str], Any] = _json if is_json else _yaml

@@ -323,3 +323,12 @@ def test_history_says_when_the_topology_of_a_streams_group_became_ready(quorate)
 def test_without_streams_groups_there_are_no_tasks(quorate):
     ended = quorate("groups", "tasks", CAPTURES / "consumer-4.3")
     assert (ended.out, ended.err.strip()) == ("", "no streams group has a topology")
+
+
+def test_a_topology_that_is_a_log_names_the_command_that_reads_logs(quorate, upgrade, tmp_path):
+    (log := tmp_path / "00000000000000000000.log").write_bytes(b"\xff\xfe\x00")
+    ended = quorate("groups", "offsets", upgrade, "--topology", log)
+    assert (ended.status, ended.out) == (1, "")
+    said, remedy = ended.err.splitlines()
+    assert said == f"error: {log}: is not text (UTF-8)"
+    assert remedy.strip() == "give a log with --log of `quorate assign`"
