@@ -116,7 +116,7 @@ class _Target:
             self.read = read
             self.before = {
                 topic: few_numbers_in_order(read[topic], copied_set_capacity(len(read[topic]), jdk))
-                for topic in few.topics.ordered(list(read))
+                for topic in few.topics.ordered(list(read), hash_map_capacity(len(read) + self.deleted))
             }
         self.kept = self.before
 

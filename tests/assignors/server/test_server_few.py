@@ -52,6 +52,26 @@ def test_lists_and_arrays_give_the_same_records(name: str, module: Any, monkeypa
     assert by_lists > count
 
 
+def test_deleted_topics_count_in_the_order_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    others = 0
+    for seed in range(START, START + 30):
+        rng = Random(seed)
+        topology = Topology(Topic(name=f"t{number}", partitions=3, id=Uuid(rng.randbytes(16))) for number in range(6))
+        topics = tuple(topology.index)
+        kept = [(name, partition) for name in topics for partition in range(3)]
+        results = []
+        for deleted in (0, 7):  # with 13 topics, the map of a target has 32 buckets instead of 16
+            owned = (*kept, *((f"deleted{number}", 0) for number in range(deleted)))
+            group = GroupSpec({"a": Member(topics=topics, owned=owned), "b": Member(topics=topics)}, topology)
+            for few in (1 << 40, -1):
+                monkeypatch.setattr(homogeneous, "FEW", few)
+                results.append(UniformAssignor().target(group).assignment.partitions.tolist())
+        assert results[0] == results[1], f"seed {seed}"
+        assert results[2] == results[3], f"seed {seed}"
+        others += results[0] != results[2]
+    assert others
+
+
 def test_a_first_assignment_by_ranges_is_that_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(homogeneous, "FEW", -1)
     descents = 0
