@@ -75,9 +75,9 @@ class Sessions:
         """Restart the member's session; it is fenced after `timeout_ms`, by default the group's."""
         if timeout_ms is None:
             timeout_ms = shard.config_of(group_id, self._timeout)
-        key, at_ms = session_timer(group_id, member_id), now_ms + timeout_ms
-        if not shard.timers.postpone(key, at_ms):
-            shard.timers.schedule(key, at_ms, FenceMember(self, shard, group_id, member_id))
+        # A timer with this key may be that of an earlier group of another type.
+        key, fence = session_timer(group_id, member_id), FenceMember(self, shard, group_id, member_id)
+        shard.timers.schedule(key, now_ms + timeout_ms, fence)
 
     def watch_revocation(self, shard: CoordinatorShard, group_id: str, member: Any, now_ms: int) -> None:
         """Fence a member that does not revoke within its rebalance timeout.

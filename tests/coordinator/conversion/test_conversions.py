@@ -111,6 +111,19 @@ class Migration(Scene):
         return self.request("LeaveGroup", 5, members=list(members))
 
 
+def test_a_streams_member_with_the_ids_of_an_earlier_consumer_expires(oracle: Oracle) -> None:
+    scene = Migration(oracle)
+    scene.beat("m", 0, instanceId="i")
+    scene.join("m", instance="i", protocols=offers())  # the session timer of the consumer group stays
+    scene.leave({"memberId": "m", "groupInstanceId": "i"})
+    subtopology = {"subtopologyId": "0", "sourceTopics": ["t0"]}
+    tasks: Json = {"activeTasks": [], "standbyTasks": [], "warmupTasks": []}
+    joins = {"memberId": "m", "memberEpoch": 0, "rebalanceTimeoutMs": 5000, "processId": "p", **tasks}
+    topology = {"epoch": 0, "subtopologies": [subtopology]}
+    assert scene.request("StreamsGroupHeartbeat", 1, **joins, topology=topology)["response"]["errorCode"] == NONE
+    assert "-StreamsGroupMemberMetadata" in names(scene.advance(45_000))
+
+
 class TestUpgrade:
     def test_upgraded_group_keeps_its_members_and_their_partitions(self, oracle: Oracle) -> None:
         scene = Migration(oracle)
