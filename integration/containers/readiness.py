@@ -15,7 +15,7 @@ from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.ports import accepts
 
 
-class _Incomplete(Exception):
+class _Incomplete(ClusterError):
     """A broker's metadata lacks a broker or its rack."""
 
 
