@@ -71,7 +71,7 @@ class ContainersPlan(ClusterPlan):
                 raise ClusterError(f"properties: Kafka has no config {name}; did you mean {meant}?")
         by_number = racks_of_brokers(brokers, racks)
         return cls(
-            cluster_id=base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode(),
+            cluster_id=new_id(),
             version=version,
             image=image,
             ports=dict(zip(by_number, ports, strict=True)),
@@ -133,3 +133,8 @@ class ContainersPlan(ClusterPlan):
         properties["process.roles"] = ",".join(roles)
         properties["listeners"] = ",".join(listeners)
         return {**properties, **security, **self.properties}
+
+
+def new_id() -> str:
+    """Return a random id in Kafka's form: of a cluster, or of a log directory."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()

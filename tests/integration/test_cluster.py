@@ -17,8 +17,11 @@ from quorate.cluster.waiting import wait_for
 from quorate.codecs import read_log
 from quorate.integration import Cluster, ClusterError, KafkaCluster
 from quorate.integration.containers.engine import LABEL, engine
+from quorate.integration.containers.plan import DATA
 from tests.integration.groups import registered_racks
 from tests.integration.limits import LIMIT_MS
+
+META = f"{DATA}/meta.properties"
 
 
 def send(cluster: Cluster, topic: str, count: int) -> None:
@@ -30,6 +33,17 @@ def send(cluster: Cluster, topic: str, count: int) -> None:
 
 def test_brokers_are_in_the_requested_racks(kafka_cluster: Cluster) -> None:
     assert registered_racks(kafka_cluster) == {1: "a", 2: "b", 3: "c"}
+
+
+@pytest.mark.parametrize("kafka_runtime", ["docker"], indirect=True)
+def test_log_directories_are_formatted_with_the_clusters_id_and_their_own(kafka_cluster: KafkaCluster) -> None:
+    found = [
+        dict(line.split("=") for line in kafka_cluster.run(broker, "cat", META).splitlines() if line[0] != "#")
+        for broker in (1, 2, 3)
+    ]
+    assert [one["node.id"] for one in found] == ["1", "2", "3"]
+    assert {one["cluster.id"] for one in found} == {kafka_cluster.plan.cluster_id}
+    assert len({one["directory.id"] for one in found}) == 3
 
 
 def test_topology_has_the_racks_of_replicas_leader_first(kafka_cluster: Cluster, group_id: str) -> None:
