@@ -23,6 +23,8 @@ class Job:
         given = dict(_pair("--option", one) for one in options["options"])
         sources, servers = options["sources"], options["bootstrap_servers"]
         check_one_source(None, sources, servers)
+        if options.get("output") == "":
+            raise UserError("--output is empty", "name a file or folder")
         moment = read_moment(options["as_of"], "--as-of")
         if moment.offset is not None:
             raise UserError(f"--as-of {moment.offset}: name the partition, as in --as-of 17:{moment.offset}")

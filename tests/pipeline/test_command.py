@@ -77,6 +77,9 @@ def test_output_is_replaced_only_if_it_is_a_table(run: Run, tmp_path: Path) -> N
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
     status, _, err = run("audit", UPGRADE, "--output", "/dev/null/x")
     assert (status, err.splitlines()) == (1, ["error: /dev/null/x: Not a directory"])
+    for job in ("audit", "report"):
+        status, _, err = run(job, UPGRADE, "--output", "")
+        assert (status, err.splitlines()[0]) == (1, "error: --output is empty")
 
 
 @pytest.mark.parametrize("form", ["parquet", "json", "csv"])
