@@ -19,7 +19,7 @@ from tests.watch.helpers.judged import JudgedDuel
 
 pytestmark = pytest.mark.oracle
 
-HISTORIES = {"consumer": portion(40), "classic": portion(80)}  # classic ones have fewer rebalances
+HISTORIES = {"consumer": portion(40, usual=8), "classic": portion(80, usual=16)}  # classic ones have fewer rebalances
 
 
 @pytest.fixture(scope="module")
