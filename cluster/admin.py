@@ -291,11 +291,28 @@ class AdminOperations(ABC):
         Brokers create `__consumer_offsets` with the first group.
         """
         if CONSUMER_OFFSETS not in self.admin.list_topics():
-            self.wait_ready()
+            self._wait_for_offsets_topic()
         partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
         index = partition_for(group, len(partitions))
         (found,) = [part for part in partitions if part["partition_index"] == index]
         return dict(found)
+
+    def _wait_for_offsets_topic(self) -> None:
+        """Wait until each partition of `__consumer_offsets` has a leader."""
+        from kafka.errors import KafkaError
+
+        wait_for(
+            f"{CONSUMER_OFFSETS} has leaders", self._offsets_topic_led, self.timeout_ms, also=(KafkaError, ClusterError)
+        )
+
+    def _offsets_topic_led(self) -> bool:
+        try:
+            partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
+        except ClusterError:
+            # FindCoordinator makes the broker create the topic.
+            self.admin.list_group_offsets("quorate-readiness")
+            raise
+        return all(partition["leader_id"] >= 0 for partition in partitions)
 
     def move_coordinator(self, group: str, broker: int) -> None:
         """Make a broker the coordinator of a group, by moving leadership of its offsets partition.

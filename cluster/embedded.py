@@ -497,12 +497,21 @@ class EmbeddedCluster(Cluster):
             raise ClusterError(f"cannot change to version {version}: {error}") from None
 
     def wait_ready(self) -> None:
-        """Create `__consumer_offsets`, as it exists on ready brokers in containers.
+        """Create `__consumer_offsets`, and wait until running brokers are unfenced.
 
-        Raises `ClusterError` if it cannot be created.
+        It also exists on brokers in containers when they are ready. Raises `ClusterError` if it
+        cannot be created, and after `timeout_ms` with a broker that is cut off from the others.
         """
         try:
             self.call(lambda: self.core.internal_topic(CONSUMER_OFFSETS))
         except ApiError as error:
             remedy = ("free some space",) if error.code is ErrorCode.KAFKA_STORAGE_ERROR else ()
             raise ClusterError(f"{CONSUMER_OFFSETS} cannot be created: {error}", *remedy) from None
+        running = [self.core.need_broker(info.id) for info in self.brokers if info.state == "running"]
+
+        def unfenced() -> bool:
+            if fenced := [broker.id for broker in running if not broker.alive]:
+                raise ClusterError(f"fenced: {fenced}")
+            return True
+
+        wait_for("running brokers are unfenced", unfenced, self.timeout_ms, also=(ClusterError,))

@@ -9,7 +9,6 @@ from quorate.cluster.admin import metadata_from
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import BrokerInfo, Cluster
 from quorate.cluster.waiting import wait_for
-from quorate.codecs import CONSUMER_OFFSETS
 from quorate.integration.containers.node import Node
 from quorate.integration.containers.plan import ContainersPlan
 from quorate.integration.containers.ports import accepts
@@ -70,12 +69,7 @@ class ObservedCluster(Cluster, ABC):
                     also=(KafkaError, _Incomplete),
                 )
             self._on_progress("waiting for __consumer_offsets")
-            wait_for(
-                "__consumer_offsets has leaders",
-                self._offsets_topic_led,
-                self.timeout_ms,
-                also=(KafkaError, ClusterError),
-            )
+            self._wait_for_offsets_topic()
         except ClusterError as error:
             # If a node has exited, only its log shows why: the others just wait for it.
             nodes = [node for node in self._nodes.values() if node.should_run and node.state == "stopped"]
@@ -106,15 +100,6 @@ class ObservedCluster(Cluster, ABC):
             # 137 and 143: killed or terminated from outside.
             if node.should_run and node.exit_code not in (None, 137, 143):
                 raise ClusterError(f"{node.name} exited with status {node.exit_code}")
-
-    def _offsets_topic_led(self) -> bool:
-        try:
-            partitions = self.describe_topic(CONSUMER_OFFSETS)["partitions"]
-        except ClusterError:
-            # FindCoordinator makes the broker create the topic.
-            self.admin.list_group_offsets("quorate-readiness")
-            raise
-        return all(partition["leader_id"] >= 0 for partition in partitions)
 
     def wait_fenced(self, broker: int) -> None:
         """Wait until a broker that does not respond is missing from the metadata of all others."""

@@ -151,9 +151,11 @@ def test_topics_with_the_brokers_defaults_and_missing_topics() -> None:
 
 
 def test_an_unknown_group_has_a_coordinator() -> None:
-    with EmbeddedCluster(brokers=2) as cluster:
+    with EmbeddedCluster(brokers=2, properties={"broker.session.timeout.ms": 100}) as cluster:
         assert CONSUMER_OFFSETS not in cluster.admin.list_topics()
-        assert cluster.coordinator_of("g") in (1, 2)
+        cluster.cut(2, 1)
+        cluster.wait_fenced(2)
+        assert cluster.coordinator_of("g") == 1  # does not wait for the broker that is cut off
 
 
 def test_calls_in_the_clusters_loop_do_not_block_and_other_threads_wait() -> None:
