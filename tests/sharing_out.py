@@ -100,7 +100,7 @@ def group_of(nodeid: str) -> str:
         case ("tests", "test_docs.py"):
             return "spark" if "pages_with_spark" in nodeid else nodeid  # others stand alone
         case ("tests", "bench"):
-            return "spark" if "_with_spark" in nodeid else nodeid
+            return "spark" if "_with_spark" in nodeid else str(file)
     return str(file)
 
 

@@ -1,7 +1,9 @@
 """Every benchmark runs with `--smoke` in seconds, and prints its cases as JSON and as a table.
 
 Figures are not checked. A benchmark that calls a renamed function fails here, and not weeks later
-in `make bench` (issue 14).
+in `make bench` (issue 14). In `make test`, one is started as users start it, and the others are
+forks of a process that has imported what they need. In `make test-full`, all are started as users
+start them.
 """
 
 import json
@@ -18,6 +20,9 @@ from pathlib import Path
 import pytest
 
 from quorate.assignors.registry import server_assignor
+from tests.bench.starter import Starter
+from tests.extent import is_full
+from tests.oracle.fixtures import shared_folder
 from tests.watch.helpers.browser import find_browser
 
 ROOT = Path(__file__).parents[2]
@@ -42,6 +47,12 @@ NEEDS = {
 """All others need Java: Kafka's own classes, a broker or Spark."""
 
 
+AS_USERS_DO = "verify"
+"""The benchmark that is started as users start it also in `make test`."""
+
+WIDE = {"COLUMNS": "250"}
+"""The environment in which the first column of tables does not wrap."""
+
 NOT_IN_SMOKE = re.compile("(client-cooperative-sticky|server-range): ")
 """Lines of `make bench` whose cases a smoke run does not have."""
 
@@ -51,13 +62,22 @@ def benchmarks() -> list[object]:
     return [pytest.param(name, marks=NEEDS.get(name, pytest.mark.oracle)) for name in names]
 
 
+@pytest.fixture(scope="module")
+def starter(pytestconfig, tmp_path_factory):
+    with Starter(shared_folder(pytestconfig, tmp_path_factory), env=os.environ | WIDE) as found:
+        yield found
+
+
 @pytest.mark.parametrize("name", benchmarks())
-def test_a_benchmark_runs_and_prints_its_cases(name, monkeypatch):
+def test_a_benchmark_runs_and_prints_its_cases(name, monkeypatch, request, tmp_path):
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])  # last: `codecs` stays the standard library's
-    command = [sys.executable, str(ROOT / "bench" / f"{name}.py"), "--smoke"]
-    wide = os.environ | {"COLUMNS": "250"}  # where the first column does not wrap
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=wide)
-    assert ran.returncode == 0, ran.stderr
+    program = ROOT / "bench" / f"{name}.py"
+    if name == AS_USERS_DO or is_full():
+        command = [sys.executable, str(program), "--smoke"]
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=os.environ | WIDE)
+    else:
+        ran = request.getfixturevalue("starter").run(program, tmp_path)
+    assert ran.returncode == 0, f"exit status {ran.returncode}\n{ran.stdout}{ran.stderr}"
     check_cases(name, ran.stdout)
 
 
@@ -66,7 +86,7 @@ def test_the_benchmark_with_spark_runs_and_prints_its_cases(own_spark, monkeypat
     """Runs in the JVM of the pipeline's tests: one of its own takes most of the time."""
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])
     monkeypatch.setattr(sys, "argv", ["pipeline.py", "--smoke"])
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", WIDE["COLUMNS"])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # as in other processes, warnings are no errors
         runpy.run_path(str(ROOT / "bench" / "pipeline.py"), run_name="__main__")

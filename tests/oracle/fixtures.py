@@ -4,6 +4,8 @@ Folders share the programs, and so do the workers of xdist: each starts once in 
 needs it.
 """
 
+from pathlib import Path
+
 import pytest
 
 from tests.oracle.client import Oracle, missing_reason
@@ -40,12 +42,15 @@ def running(config: pytest.Config, factory: pytest.TempPathFactory, release: str
     programs = config.stash.setdefault(RUNNING, {})
     if release not in programs:
         need_oracle(release)
-        if hasattr(config, "workerinput"):  # of xdist: the parent folder is that of the run
-            programs[release] = SharedOracle(factory.getbasetemp().parent, release)
-        else:
-            programs[release] = Oracle(release=release)
+        folder = shared_folder(config, factory)
+        programs[release] = Oracle(release=release) if folder is None else SharedOracle(folder, release)
         config.add_cleanup(programs[release].close)
     return programs[release]
+
+
+def shared_folder(config: pytest.Config, factory: pytest.TempPathFactory) -> Path | None:
+    """Return the folder of the oracles that workers of xdist share; `None` without workers."""
+    return factory.getbasetemp().parent if hasattr(config, "workerinput") else None  # the parent is that of the run
 
 
 def need_oracle(release: str | None = None) -> None:
