@@ -14,27 +14,12 @@ from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.columns import is_control, present_types
 from quorate.pipeline.jobs.lag import commits, snapshots
 from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS
-from quorate.pipeline.schema import BOOL, DOUBLE, INT, LONG, TEXT, TIME, OptionError
+from quorate.pipeline.local.lag import LAG
+from quorate.pipeline.schema import BOOL, LONG, OptionError
 from quorate.pipeline.streaming.keyed import Frames, Processor, changes
 from quorate.pipeline.streaming.state import latest
 
-LAG_CHANGES: pa.Schema = pa.schema(
-    {
-        "group": TEXT,
-        "topic": TEXT,
-        "partition": INT,
-        "timestamp": TIME,
-        "committed_offset": LONG,
-        "committed_at": TIME,
-        "end_offset": LONG,
-        "lag": LONG,
-        "production_rate": DOUBLE,
-        "consumption_rate": DOUBLE,
-        "drain_seconds": DOUBLE,
-        "version": LONG,
-        "deleted": BOOL,
-    }
-)
+LAG_CHANGES: pa.Schema = pa.schema([*LAG, ("version", LONG), ("deleted", BOOL)])
 """The columns of `lag`. The key is `group`, `topic`, `partition` and `timestamp`, the time of the
 snapshot. Of rows with the same key, the one with the greatest `version` counts. A commit that
 arrives after a later snapshot adds a new version. `deleted`: this was a deletion of the offset.
