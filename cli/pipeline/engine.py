@@ -55,15 +55,20 @@ def local_rows(options: Mapping[str, Any], sources: Sequence[str], given: Mappin
         if engine == "local":
             raise UserError(f"--engine local: {reason} needs Spark", "omit it, or use --engine spark")
         return None
-    from quorate.pipeline.local import LocalRows
-
-    rows = LocalRows(dict(given) | ({"paths": json.dumps(list(sources))} if sources else {}))
+    rows = rows_of(sources, given)
     size = rows.size_bytes()
     if engine == "auto" and size > LOCAL_BYTES:
         note(f"using Spark for {size / 1e9:,.1f} GB; --engine local uses this process, and its memory")
         return None
     _convert_without_pandas()
     return rows
+
+
+def rows_of(sources: Sequence[str], given: Mapping[str, str]) -> "LocalRows":
+    """Return the rows of sources with these options of the source. Nothing is read yet."""
+    from quorate.pipeline.local import LocalRows
+
+    return LocalRows(dict(given) | ({"paths": json.dumps(list(sources))} if sources else {}))
 
 
 class _NoPandas(MetaPathFinder):

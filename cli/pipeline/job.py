@@ -1,13 +1,17 @@
 """A command's job: its options, its engine, its input rows, and what becomes of its results."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from quorate.cli.connection import check_one_source
 from quorate.cli.errors import UserError, note
-from quorate.cli.pipeline.engine import check_tables, errors_in_one_line, local_rows
+from quorate.cli.pipeline.engine import check_tables, errors_in_one_line, local_rows, rows_of
+
+if TYPE_CHECKING:
+    from quorate.coordinator.history import Moment
+    from quorate.pipeline.local import LocalRows
 
 
 class Job:
@@ -38,6 +42,8 @@ class Job:
         self.engine: Any
         self.rows: Any = local_rows(options, sources, given)
         self.is_local = self.rows is not None
+        if moment.offsets is not None and options["input_format"] == "consumer-offsets":
+            _check_partitions(moment, rows_of(sources, given) if self.rows is None else self.rows)
         if self.is_local:
             from quorate.pipeline import local
 
@@ -119,6 +125,19 @@ class Job:
 
             return ordered(table, *order)
         return table.orderBy(*order)
+
+
+def _check_partitions(moment: "Moment", rows: "LocalRows") -> None:
+    """Raise an error for offsets of partitions that are not among those of the rows."""
+    from quorate.coordinator.history.replay import check_places
+
+    partitions = rows.partitions()
+    if None in partitions:
+        raise UserError(
+            "--as-of: an offset needs files of a known partition",
+            f"put them into the folder of their partition, such as {rows.options.topic}-17, or give a time",
+        )
+    check_places(moment, partitions, "what is read", rows.options.topic, "--as-of")
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

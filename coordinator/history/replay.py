@@ -282,19 +282,26 @@ def once(entries: Iterable[LogEntry], copies: Collection[int], topic: str = CONS
         yield entry
 
 
-def check_places(moment: Moment, partitions: Collection[int | None], where: str, topic: str = CONSUMER_OFFSETS) -> None:
+def check_places(
+    moment: Moment,
+    partitions: Collection[int | None],
+    where: str,
+    topic: str = CONSUMER_OFFSETS,
+    option: str = "--at",
+) -> None:
     """Raise `InputError` for offsets of missing partitions.
 
-    Not all files are of a known partition.
+    Not all files are of a known partition. `option` names the option of the moment.
     """
     if None in partitions:
         return
-    if missing := [offset for offset in moment.offsets or () if offset not in partitions]:
+    offsets = moment.offsets or {}
+    if missing := [partition for partition in offsets if partition not in partitions]:
         known = sorted(partition for partition in partitions if partition is not None)
         present = (
             f"0 to {known[-1]}" if len(known) > 2 and known == list(range(len(known))) else ", ".join(map(str, known))
         )
         raise InputError(
-            f"--at {missing[0]}:{(moment.offsets or {})[missing[0]]}: {where} has no partition {missing[0]} of {topic}",
+            f"{option} {missing[0]}:{offsets[missing[0]]}: {where} has no partition {missing[0]} of {topic}",
             f"it has {present}",
         )

@@ -54,6 +54,15 @@ class LocalRows:
             return sum(one.end - one.start for one in self._ranges()) * BYTES_PER_OFFSET
         return sum(segment.size_bytes for files in find_files(self.options) for segment in files.segments)
 
+    def partitions(self) -> set[int | None]:
+        """Return the partitions of the logs; `None` for a file whose partition is unknown.
+
+        Raises `LogError` and `LiveError`.
+        """
+        if self.options.kafka:
+            return {one.partition for one in self._ranges()}
+        return {files.partition for files in find_files(self.options)}
+
     def table(self) -> pa.Table:
         """Return all rows, in the columns of `arrow_schema`."""
         return pa.Table.from_batches((batch for log in self._batches(self.options) for batch in log), self.schema)

@@ -219,6 +219,11 @@ def test_damage_is_reported_once_and_ends_with_status_1(
         assert run("state", *command, "--option", "partitions=2")[0] == 0, "a torn tail is not damage"
 
 
+def test_an_offset_needs_files_of_a_known_partition(run: Run, tmp_path: Path) -> None:
+    shutil.copy(UPGRADE / "__consumer_offsets-1" / "00000000000000000000.log", tmp_path / "copy.log")
+    check_error(run("state", tmp_path / "copy.log", "--as-of", "1:5"), "--as-of: an offset needs files of a known")
+
+
 def test_a_log_without_segments_is_an_error(run: Run, tmp_path: Path) -> None:
     (tmp_path / "__consumer_offsets-3").mkdir()
     check_error(run("state", tmp_path), f"{tmp_path}: has no segments; it has __consumer_offsets-3 without segments")
@@ -235,6 +240,8 @@ def test_a_log_without_segments_is_an_error(run: Run, tmp_path: Path) -> None:
         (["state", UPGRADE / "nowhere"], "nowhere"),
         (["state", UPGRADE, "--as-of", "12"], "--as-of 12: name the partition"),
         (["state", UPGRADE, "--as-of", "0:5,soon"], "--as-of 0:5,soon: neither a time nor offsets of partitions"),
+        (["state", UPGRADE, "--as-of", "0:5,9:5"], "--as-of 9:5: what is read has no partition 9 of"),
+        (["rebalances", UPGRADE, "--as-of", "1:5", "--option", "partitions=2"], "has no partition 1"),
         (["state", UPGRADE, "--as-of", "0:5,0:6"], "--as-of 0:5,0:6: partition 0 is given twice"),
         (["state", UPGRADE, "--as-of", "soon"], "--as-of 'soon' is not a time"),
         (["lag", UPGRADE], "--end-offsets is required"),
