@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -129,9 +130,13 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
     with ExitStack() as stack:
         stack.enter_context(_terminated(stop))
         stack.enter_context(_log_on_stderr())
+        if page is not None:  # before the observer reads a log and reports events
+            page["listening"] = stack.enter_context(_listening(page["host"], page["port"]))
         observer = stack.enter_context(_observer(options, printed))
         if page is not None:
-            note(f"serving {stack.enter_context(_serving(observer, page))}")
+            from quorate.watch.web import serve
+
+            note(f"serving {stack.enter_context(serve(observer, **page)).url}")
         _until_done(observer, stop, is_live=servers is not None, is_serving=page is not None)
         if printed.error is not None:
             raise printed.error
@@ -273,22 +278,17 @@ def _page(options: dict[str, Any]) -> dict[str, Any]:
     return {"host": host, "port": port, "access": access, "metrics": metrics}
 
 
-@contextmanager
-def _serving(observer: "Observer", page: dict[str, Any]) -> Iterator[str]:
-    from quorate.watch.web import serve
+def _listening(host: str, port: int) -> socket.socket:
+    from quorate.watch.web.server import listen
 
     try:
-        serving = serve(observer, **page)
-        found = serving.__enter__()
+        return listen(host, port)
     except OSError as error:
+        reason = (error.strerror or str(error)).partition(" (while")[0]  # which repeats the address
         raise UserError(
-            f"--http {page['host']}:{page['port']}: cannot listen: {error.strerror or error}",
+            f"--http {host}:{port}: cannot listen: {reason}",
             "choose another port, or a free one: HOST:0",
         ) from None
-    try:
-        yield found.url
-    finally:
-        serving.__exit__(None, None, None)
 
 
 def _address(text: str) -> tuple[str, int]:

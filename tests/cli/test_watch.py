@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import sqlite3
 import sys
 from collections.abc import Callable
@@ -135,6 +136,14 @@ def test_options_of_the_page_are_checked_before_the_log_is_read(
     done = quorate("watch", LOGS, "--state", tmp_path / "history", *arguments)
     assert (done.status, done.out, (tmp_path / "history").exists()) == (1, "", False)
     assert message in done.err
+
+
+def test_a_port_in_use_is_an_error_before_the_log_is_read(quorate: Callable, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        done = quorate("watch", LOGS, "--state", tmp_path / "history", "--http", address)
+    assert (done.status, done.out, (tmp_path / "history").exists()) == (1, "", False)
+    assert done.err.splitlines()[0] == f"error: --http {address}: cannot listen: Address already in use"
 
 
 AUTHORIZER = {

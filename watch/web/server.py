@@ -26,6 +26,16 @@ class Serving:
     port: int
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket. Raises `OSError` for a port in use or an unknown address."""
+    flags = socket.AI_PASSIVE
+    family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM, flags=flags)[0]
+    listening = socket.create_server(address[:2], family=family, backlog=MOST_CONNECTIONS)
+    # asyncio sets it only for sockets that name a protocol. Responses would wait 40 ms.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
 @contextmanager
 def serve(
     watched: Watched,
@@ -34,20 +44,19 @@ def serve(
     *,
     access: WebAccess | None = None,
     metrics: MetricsOptions | None = None,
+    listening: socket.socket | None = None,
 ) -> Iterator[Serving]:
     """Serve the page while the block runs.
 
-    Raises `AccessError` if a server on `host` would need a login, and `OSError` if the port is in
-    use or the address unknown.
+    `listening`: the result of `listen` for this address, so that clients wait until the page is
+    served. Raises `AccessError` if a server on `host` would need a login, and `OSError` if the port
+    is in use or the address unknown.
     """
     access = access or WebAccess()
     access.check(host)
     bare = host.strip("[]")
     application, stream = with_stream(watched, access, metrics, loopback=is_loopback(bare))
-    family, _, _, _, address = socket.getaddrinfo(bare, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-    with socket.create_server(address[:2], family=family, backlog=MOST_CONNECTIONS) as listening:
-        # asyncio sets it only for sockets that name a protocol. Responses would wait 40 ms.
-        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with listening or listen(host, port) as listening:
         bound = listening.getsockname()[1]
         server = uvicorn.Server(
             uvicorn.Config(
