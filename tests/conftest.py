@@ -146,10 +146,37 @@ def jvm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         # them. The first Spark of a process decides.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
     }
     with contextlib.chdir(folder):
         SparkContext._ensure_initialized(conf=SparkConf().setAll([*defaults.items()]))
     return folder
+
+
+@pytest.fixture(scope="session")
+def spark(jvm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
+    """Start a local Spark of two cores, and register the source.
+
+    Pages of the documentation have other sessions in the same Spark, which take over the configs of
+    the builder, but not those of this session.
+    """
+    from pyspark.sql import SparkSession
+
+    from quorate.pipeline import register
+
+    session = (
+        SparkSession.builder.master("local[2,3]")  # on a busy machine, a worker may not connect in 10 s: again
+        .appName("quorate-tests")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # default: the current folder
+        .getOrCreate()
+    )
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    session.conf.set("spark.sql.execution.arrow.pyspark.enabled", "true")
+    session.sparkContext.setLogLevel("OFF")
+    register(session)
+    yield session
+    session.stop()
 
 
 @pytest.fixture

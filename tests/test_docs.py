@@ -9,8 +9,8 @@
 - Tests shown in docs/how-to/scenarios*.md are only defined; tests/integration runs them.
 - ```sh blocks are for what needs a cluster, a registry or a new machine; they are not run.
 
-Pages are run in an empty folder with recorded log directories. Those that start Spark share its
-JVM with the tests of the pipeline; each starts and stops a Spark of its own in it.
+Pages are run in an empty folder with recorded log directories. Those that start Spark find the one
+of the pipeline's tests, with a session of their own in it.
 """
 
 import doctest
@@ -115,20 +115,26 @@ def working_folder(tmp_path, monkeypatch) -> None:
 
 
 @pytest.fixture
-def working_folder_of_spark(page, own_spark, monkeypatch) -> Iterator[None]:
-    from pyspark import SparkContext
+def working_folder_of_spark(page, spark, jvm_folder, monkeypatch) -> Iterator[None]:
+    """Let the builder of a page find a new session: without the source, and with Spark's defaults.
 
-    defaults = SparkContext._jvm.java.lang.System
+    Starting a Spark and its Python processes takes longer than most pages.
+    """
+    session = spark.newSession()
     if page.name == GENERATES_CODE:
         for name in INTERPRETED:
-            defaults.clearProperty(name)
-    for left in own_spark.iterdir():  # by the page before
+            session.conf.unset(name)
+    for name in ("_instantiatedSession", "_activeSession"):
+        monkeypatch.setattr(type(spark), name, session)
+    active = spark._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession
+    active(session._jsparkSession)
+    for left in jvm_folder.iterdir():  # by the page before
         shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
-    prepare(own_spark, monkeypatch)
+    prepare(jvm_folder, monkeypatch)
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     yield
-    for name, value in INTERPRETED.items():
-        defaults.setProperty(name, value)
+    active(spark._jsparkSession)
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable, "a Spark that starts on the page needs it"
 
 
 def prepare(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,5 @@
-"""One Spark for all tests of the pipeline, and the captures of real brokers."""
+"""Both engines of the pipeline's jobs, and the captures of real brokers."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,29 +19,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if embedded:
         config.hook.pytest_deselected(items=list(embedded))
         items[:] = [item for item in items if item not in embedded]
-
-
-@pytest.fixture(scope="session")
-def spark(jvm_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":  # noqa: F821  # imported below, where the environment is set
-    """Start a local Spark of two cores, and register the source."""
-    from pyspark.sql import SparkSession
-
-    from quorate.pipeline import register
-
-    session = (
-        SparkSession.builder.master("local[2,3]")  # on a busy machine, a worker may not connect in 10 s: again
-        .appName("quorate-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))  # default: the current folder
-        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    register(session)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="session", params=["local", "spark"])
