@@ -296,7 +296,8 @@ Reports = dict[str, dict[str, list[str]]]
 def reports(installed: Installed, tmp_path_factory) -> Reports:
     """Run mypy and pyright once on scripts of a user: loading libraries takes most of their time.
 
-    pyright comes with its Node.js from PyPI, and looks for no newer version of itself.
+    mypy's cache, which knows files by their contents, is that of the run before. pyright comes with
+    its Node.js from PyPI, and looks for no newer version of itself.
     """
     pytest.importorskip("pyright")
     folder = tmp_path_factory.mktemp("user")
@@ -307,7 +308,7 @@ def reports(installed: Installed, tmp_path_factory) -> Reports:
     python = installed.bin / "python"
     reports: Reports = {}
     for checker, options in (
-        ("mypy", ("--python-executable", python, "--strict", "--cache-dir", os.devnull)),
+        ("mypy", ("--python-executable", python, "--strict", "--cache-dir", ROOT / "build" / "mypy_cache_of_users")),
         ("pyright", ("--pythonpath", python)),
     ):
         command = [sys.executable, "-P", "-m", checker, *options, *scripts]
