@@ -1,7 +1,7 @@
 """Consumers for bench/consumers.py, and many of them in processes of their own.
 
 As a program it runs members: it reads a command per line, and prints a JSON line for each. Client
-libraries are imported where they are used: a process has members of one of them.
+libraries are imported where they are used: such a process has members of one of them.
 """
 
 import asyncio
@@ -149,31 +149,30 @@ def clients(address: str, topic: str, batch: int = 500) -> dict[str, Callable[[s
 
 
 class Members:
-    """Members of one group in several processes. `sizes`: members of each process."""
+    """Members of one group. `sizes`: members of each process; `here`: all in this process."""
 
-    def __init__(self, client: str, address: str, topic: str, group: str, sizes: Sequence[int]) -> None:
-        command = [sys.executable, "-P", str(Path(__file__)), client, address, topic, group]
+    def __init__(
+        self, client: str, address: str, topic: str, group: str, sizes: Sequence[int], *, here: bool = False
+    ) -> None:
+        kind = _Here if here else _Apart
         self._stack = ExitStack()
         self._processes = [
-            self._stack.enter_context(
-                subprocess.Popen([*command, str(size)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            )
-            for size in sizes
+            self._stack.enter_context(closing(kind(client, address, topic, group, size))) for size in sizes
         ]
-        for number in range(len(sizes)):
-            self._response(number)
+        for process in self._processes:
+            process.request("ready")
 
     def start(self, number: int) -> None:
         """Create the consumers of a process."""
-        self._request(number, "start")
+        self._processes[number].request("start")
 
     def owners(self) -> dict[int, list[str]]:
         """Return the owners of each partition: number of the process, and of the member."""
         found: dict[int, list[str]] = {}
-        for process in range(len(self._processes)):
-            for member, partitions in self._request(process, "owned").items():
+        for number, process in enumerate(self._processes):
+            for member, partitions in process.request("owned").items():
                 for partition in partitions:
-                    found.setdefault(partition, []).append(f"{process}.{member}")
+                    found.setdefault(partition, []).append(f"{number}.{member}")
         return found
 
     def settle(self, partitions: int, members: int) -> dict[int, str]:
@@ -190,34 +189,40 @@ class Members:
     def arrivals(self) -> dict[int, list[tuple[float, str]]]:
         """Return the times at which messages of each partition arrived, and at which member."""
         found: dict[int, list[tuple[float, str]]] = {}
-        for process in range(len(self._processes)):
-            for partition, those in self._request(process, "arrivals").items():
-                found.setdefault(int(partition), []).extend((at, f"{process}.{member}") for at, member in those)
+        for number, process in enumerate(self._processes):
+            for partition, those in process.request("arrivals").items():
+                found.setdefault(int(partition), []).extend((at, f"{number}.{member}") for at, member in those)
         return {partition: sorted(those) for partition, those in found.items()}
-
-    def _request(self, number: int, command: str) -> Any:
-        stdin = self._processes[number].stdin
-        assert stdin is not None
-        stdin.write(f"{command}\n")
-        stdin.flush()
-        return self._response(number)
-
-    def _response(self, number: int) -> Any:
-        stdout = self._processes[number].stdout
-        assert stdout is not None
-        line = stdout.readline()
-        if not line:
-            raise SystemExit("error: a process with members ended; see above")
-        return json.loads(line)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.close()
         self._stack.close()
+
+
+class _Apart:
+    """Members in a process of their own."""
+
+    def __init__(self, client: str, address: str, topic: str, group: str, size: int) -> None:
+        command = [sys.executable, "-P", str(Path(__file__)), client, address, topic, group, str(size)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def request(self, command: str) -> Any:
+        """Run a command of `_Here`."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(f"{command}\n")
+        stdin.flush()
+        line = stdout.readline()
+        if not line:
+            raise SystemExit("error: a process with members ended; see above")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
 
 
 class _Member(threading.Thread):
@@ -243,34 +248,46 @@ class _Member(threading.Thread):
                 self.owned = [at.partition for at in consumer.assignment()]
 
 
-def _serve(client: str, address: str, topic: str, group: str, size: str) -> None:
-    load(client)
-    members = [_Member(client, address, topic, group) for _ in range(int(size))]
-    _loop()
-    print("null", flush=True)
-    for line in sys.stdin:
-        result: Mapping[int, Any] | None = None
-        match line.strip():
+class _Here:
+    """Members in this process."""
+
+    def __init__(self, client: str, address: str, topic: str, group: str, size: int) -> None:
+        load(client)
+        self._members = [_Member(client, address, topic, group) for _ in range(size)]
+        _loop()
+
+    def request(self, command: str) -> Mapping[int, Any] | None:
+        """Run a command: ready, start, owned (by member) or arrivals (by partition)."""
+        match command:
             case "start":
-                for member in members:
+                for member in self._members:
                     member.start()
             case "owned":
-                if any(not member.is_alive() and member.ident for member in members):
+                if any(not member.is_alive() and member.ident for member in self._members):
                     raise SystemExit("error: a member ended")
-                result = {number: member.owned for number, member in enumerate(members)}
+                return {number: member.owned for number, member in enumerate(self._members)}
             case "arrivals":
                 by_partition: dict[int, list[tuple[float, int]]] = {}
-                for number, member in enumerate(members):
+                for number, member in enumerate(self._members):
                     for at, partitions in list(member.arrivals):
                         for partition in partitions:
                             by_partition.setdefault(partition, []).append((at, number))
-                result = by_partition
-        print(json.dumps(result), flush=True)
-    for member in members:
-        member.ending.set()
-    for member in members:
-        if member.ident:
-            member.join()
+                return by_partition
+        return None
+
+    def close(self) -> None:
+        """End the members."""
+        for member in self._members:
+            member.ending.set()
+        for member in self._members:
+            if member.ident:
+                member.join()
+
+
+def _serve(client: str, address: str, topic: str, group: str, size: str) -> None:
+    with closing(_Here(client, address, topic, group, int(size))) as members:
+        for line in sys.stdin:
+            print(json.dumps(members.request(line.strip())), flush=True)
 
 
 if __name__ == "__main__":
