@@ -142,7 +142,8 @@ def report_heartbeats(report: Report, case: str, ours: Rate, theirs: Rate, peer:
 
 def throughput(server: Server, mib: int) -> tuple[float, float]:
     """Return MiB per second of librdkafka: produced, and fetched."""
-    make_topic(server.address, "bytes", 1)
+    topic = f"bytes-{uuid.uuid4()}"
+    make_topic(server.address, topic, 1)
     value = os.urandom(1000)
     count = mib * 1024
     producer = Producer({"bootstrap.servers": server.address, "linger.ms": 5, "queue.buffering.max.messages": 200_000})
@@ -150,14 +151,14 @@ def throughput(server: Server, mib: int) -> tuple[float, float]:
     for _ in range(count):
         while True:
             try:
-                producer.produce("bytes", value)
+                producer.produce(topic, value)
                 break
             except BufferError:
                 producer.poll(0.01)
     assert producer.flush(120) == 0
     produced = count / 1024 / (time.perf_counter() - started)
     consumer = Consumer({"bootstrap.servers": server.address, "group.id": "bench", "enable.auto.commit": False})
-    consumer.assign([TopicPartition("bytes", 0, 0)])
+    consumer.assign([TopicPartition(topic, 0, 0)])
     found, started = 0, time.perf_counter()
     while found < count:
         found += len(consumer.consume(min(10_000, count - found), 5))
@@ -200,7 +201,7 @@ def disk(report: Report) -> None:
     rates: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for turn in range(report.pick(6, quick=4, smoke=2)):
         on_disk = turn % 2 == 1
-        with TemporaryDirectory() as folder, embedded(folder if on_disk else "") as server:
+        with TemporaryDirectory() as folder, embedded(folder) if on_disk else our_server() as server:
             rates[on_disk].append(throughput(server, report.pick(200, quick=16, smoke=1)))
     for place, what in enumerate(("produce", "fetch")):
         ours, memory = (max(one[place] for one in rates[on_disk]) for on_disk in (True, False))
@@ -312,7 +313,7 @@ def main() -> None:
     with ExitStack() as stack:
         if report.smoke:
             use_python()
-            _SMOKE.append(stack.enter_context(embedded()))
+            _SMOKE.append(replace(stack.enter_context(embedded()), warm_s=0.0))
         measure(report)
     report.finish()
 
@@ -326,7 +327,8 @@ def measure(report: Report) -> None:
             life(report, in_go)
         peers = [] if in_go is None else [Server(in_go.address, in_go.pid, KFAKE)]
         if not (report.options.no_peer or WITH_PEERS.isdisjoint(chosen)):
-            peers.append(stack.enter_context(embedded() if report.smoke else real()))
+            peer = replace(stack.enter_context(embedded()), warm_s=0.0) if report.smoke else stack.enter_context(real())
+            peers.append(peer)
         if "heartbeats" in chosen:
             heartbeats(report, peers)
         if "bytes" in chosen:
