@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from quorate.cli.errors import UserError
 from quorate.codecs.batches.model import ControlRecord
+from quorate.codecs.globs import matcher
 from quorate.codecs.json_lines import RecordEntry, group_of
 from quorate.codecs.json_records import close_types
 from quorate.codecs.records import RECORD_TYPES, CoordinatorRecord, MalformedRecord, UnknownRecord
@@ -57,11 +58,11 @@ def _is_no_tombstone(entry: RecordEntry) -> bool:
 
 
 def _of_groups(globs: Sequence[str]) -> Predicate:
-    match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match
+    matches = matcher(globs)
 
     def test(entry: RecordEntry) -> bool:
         group = group_of(entry)
-        return group is not None and match(group) is not None
+        return group is not None and matches(group)
 
     return test
 

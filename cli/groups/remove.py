@@ -79,7 +79,8 @@ def _named(instance_ids: Sequence[str], member_ids: Sequence[str]) -> list[Named
 
 def _members(group: str, servers: list[str], config: Mapping[str, Any], timeout_ms: int) -> list[Row]:
     """Return the rows of the members of a group. Raises `UserError` if it cannot have members."""
-    found = LiveGroups(servers, [_exactly(group)], Moment(), config, timeout_ms, history=False, committed=False).read()
+    found = LiveGroups(servers, [group], Moment(), config, timeout_ms, history=False, committed=False).read()
+    found.groups = [one for one in found.groups if one.view.group_id == group]  # the name may also match as a glob
     if not found.groups:
         raise UserError(f"group {group} does not exist", "`quorate groups list` lists groups")
     kind = found.groups[0].view.kind
@@ -89,11 +90,6 @@ def _members(group: str, servers: list[str], config: Mapping[str, Any], timeout_
             "stop the clients; remove-member is for classic and consumer groups",
         )
     return list(member_rows(found))
-
-
-def _exactly(group: str) -> str:
-    """Return a glob that matches this name only."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in group)
 
 
 def _confirm(group: str, count: int) -> None:

@@ -3,16 +3,15 @@
 The source of the entries is not part of this module.
 """
 
-import fnmatch
-import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from quorate.assignors import TopicPartition, Topology
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
+from quorate.codecs.globs import matcher
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.messages.share_state import ShareSnapshotValue
@@ -118,7 +117,8 @@ class GroupsReplay:
     def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
         self.next_offsets: dict[int, int] = {}
         self.next_share_offsets: dict[int, int] = {}
-        self._match = re.compile("|".join(fnmatch.translate(glob) for glob in globs)).match if globs else None
+        self._globs = globs
+        self._wanted: Callable[[str], bool] = matcher(globs) if globs else lambda _: True
         self.moment = moment
         self._history = history
         self._histories: dict[int | None, History] = {}
@@ -126,9 +126,6 @@ class GroupsReplay:
         self._events: list[Event] = []
         self._shares: dict[int | None, ShareHistory] = {}
         self._last_ms: int | None = None
-
-    def _wanted(self, group_id: str) -> bool:
-        return self._match is None or self._match(group_id) is not None
 
     def take(self, found: ReplayedGroups, entries: Iterable[LogEntry]) -> None:
         """Replay entries, and update `found`."""
@@ -225,7 +222,7 @@ class GroupsReplay:
                 if self._wanted(group_id)
             ]
             found.groups += wanted
-            if wanted or self._match is None:
+            if wanted or not self._globs:
                 found.histories[partition] = one
         found.groups.sort(key=lambda one: one.view.group_id)
 

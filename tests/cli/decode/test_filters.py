@@ -43,6 +43,14 @@ def test_group_accepts_globs_and_may_be_repeated(shown):
     assert shown("--group", "BILL-orders") == []
 
 
+@pytest.mark.parametrize(("glob", "names"), [("web-[1]", ["web-[1]", "web-1"]), ("[", ["["]), ("a*?", ["a*?", "a*c"])])
+def test_a_group_with_the_name_of_a_glob_is_found(quorate, glob, names):
+    groups = "web-[1]", "web-1", "web-[1]x", "[", "a*?", "a*c"
+    lines = "".join(f"0002{len(group):04x}{group.encode().hex()} null\n" for group in groups)
+    found = quorate("decode", "-", "--group", glob, stdin=lines)
+    assert [group_of(json.loads(line)) for line in found.lines] == names
+
+
 @pytest.mark.parametrize(
     ("types", "ids"),
     [

@@ -258,18 +258,29 @@ def test_damage_is_reported_and_the_rest_is_shown(quorate, tmp_path):
 
 def test_a_name_as_long_as_kafka_allows_leaves_the_table_readable(quorate, tmp_path):
     long = "x" * 32_767
-    with FileLog(tmp_path) as log:
-        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=1_700_000_000_000)
-        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
-        for group in (long, "short"):
-            request = OffsetCommitRequest(
-                group_id=group, topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
-            )
-            runtime.request(request, RequestContext(api_version=9, now_ms=runtime.now_ms))
+    commit(tmp_path, long, "short")
     assert max(map(len, quorate("groups", "list", tmp_path).lines)) < 200
     assert max(map(len, quorate("groups", "offsets", tmp_path).lines)) < 300
     assert json.loads(quorate("groups", "list", tmp_path, "--json").out)[1]["group"] == long
     assert len(quorate("groups", "list", tmp_path, "--group", "y").err) < 300
+
+
+def test_a_group_with_the_name_of_a_glob_is_found(quorate, tmp_path):
+    commit(tmp_path, "web-[x]", "web-x", "web-y")
+    rows = json.loads(quorate("groups", "list", tmp_path, "--json", "--group", "web-[x]").out)
+    assert [row["group"] for row in rows] == ["web-[x]", "web-x"]
+
+
+def commit(folder, *groups):
+    """Write a log in which these groups commit an offset."""
+    with FileLog(folder) as log:
+        runtime = PartitionRuntime(GroupCoordinatorShard(new_id=uuid4), log, now_ms=1_700_000_000_000)
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=5)
+        for group in groups:
+            request = OffsetCommitRequest(
+                group_id=group, topics=(OffsetCommitRequestTopic(name="t", partitions=(partition,)),)
+            )
+            runtime.request(request, RequestContext(api_version=9, now_ms=runtime.now_ms))
 
 
 # ---- streams groups

@@ -116,6 +116,8 @@ def test_a_close_match_is_suggested_for_a_group_that_does_not_exist(quorate, clu
     assert (status, out[-1]) == (1, "UNKNOWN_MEMBER_ID")
     assert f"group {member[:-1]} does not exist" in err
     assert f"did you mean {member}" in err
+    status, _, err = shown(quorate, cluster, f"{member[:-1]}?", "--all", "--yes")  # no glob
+    assert (status, f"group {member[:-1]}? does not exist" in err) == (1, True)
 
 
 @pytest.mark.parametrize(
