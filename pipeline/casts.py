@@ -18,7 +18,13 @@ def fitting(column: Column, kind: str, about: str, wanted: str) -> Column:
 def refused(column: Column, about: str, wanted: str) -> Column:
     # plain: a Spark expression
     """Return an expression that fails the job with the value in the error message."""
-    return F.raise_error(F.concat(F.lit(f"{about} is '"), column.cast("string"), F.lit(f"', which is not {wanted}")))
+    return failed(column, about, f"not {wanted}")
+
+
+def failed(column: Column, about: str, reason: str) -> Column:
+    # plain: a Spark expression
+    """Return an expression that fails the job with the value and the reason."""
+    return F.raise_error(F.concat(F.lit(f"{about} is '"), column.cast("string"), F.lit(f"', which is {reason}")))
 
 
 def time_or_null(time: Column) -> Column:

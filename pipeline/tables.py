@@ -80,8 +80,11 @@ def _json_rows(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _column(values: list[Any]) -> pa.Array:
-    """Return the values of a column; as text, if they are of several types."""
+    """Return the values of a column; as text, if they are of several types, or too large."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) > 1 and not kinds <= {int, float}:
         values = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
-    return pa.array(values) if kinds else pa.array(values, pa.string())
+    try:
+        return pa.array(values) if kinds else pa.array(values, pa.string())
+    except OverflowError:  # a whole number of more than 64 bits
+        return pa.array([None if value is None else str(value) for value in values])

@@ -11,11 +11,18 @@ from pyspark.sql import functions as F  # noqa: N812  # the usual alias
 from pyspark.sql.types import IntegralType
 
 from quorate.codecs.log.state_records import COMMIT_TYPES
-from quorate.pipeline.casts import fitting, refused
+from quorate.pipeline.casts import failed, fitting, refused
 from quorate.pipeline.jobs.at_source import loaded
 from quorate.pipeline.jobs.columns import key_columns, known_offset, present_types, record_time, until
 from quorate.pipeline.jobs.moments import AsOf, moment_of
-from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
+from quorate.pipeline.jobs.record_columns import (
+    COMMIT_FIELDS,
+    MAX_TIMES,
+    OWNED,
+    TOO_LARGE,
+    WHOLE_NUMBER,
+    check_end_offsets,
+)
 from quorate.pipeline.jobs.survivors import has_markers, is_in_transaction, with_outcomes
 from quorate.pipeline.schema import LATEST_MS, column_of
 
@@ -125,11 +132,21 @@ def snapshots(end_offsets: DataFrame) -> DataFrame:
     )
     found = end_offsets.select(
         "topic",
-        fitting(F.col("partition"), "int", "end offsets: partition", "a number").alias("partition"),
+        _number("partition", "int"),
         time.alias("timestamp"),
-        fitting(F.col("end_offset"), "bigint", "end offsets: end_offset", "a number").alias("end_offset"),
+        _number("end_offset", "bigint"),
     )
     return found.where("end_offset is not null and timestamp is not null")
+
+
+def _number(name: str, kind: str) -> Column:
+    column, about = F.col(name), f"end offsets: {name}"
+    too_large = column.try_cast(kind).isNull() & column.cast("string").rlike(f"^ *{WHOLE_NUMBER} *$")
+    return (
+        F.when(too_large, failed(column, about, TOO_LARGE[name]).cast(kind))
+        .otherwise(fitting(column, kind, about, "a number"))
+        .alias(name)
+    )
 
 
 def commits(df: DataFrame, isolation_level: str | None = None) -> DataFrame:

@@ -1,6 +1,7 @@
 """Columns of decoded records that jobs use, for Spark and for the local engine."""
 
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 from quorate.codecs.message import CONSUMER_OFFSETS, RecordType
 from quorate.codecs.messages import RECORD_TYPES
@@ -82,6 +83,13 @@ def check_isolation_level(isolation_level: str | None, has_control: bool) -> Non
             "read_uncommitted needs the rows of transaction markers: "
             f"read with isolation.level=read_uncommitted, and {CONTROL} among `types`"
         )
+
+
+WHOLE_NUMBER: Final = r"\+?[0-9]+"
+"""A regex: if such a value of a number does not fit its type, it is too large."""
+
+TOO_LARGE: Final = {"partition": "larger than a partition can be", "end_offset": "larger than an offset can be"}
+"""What is wrong then, by the column of end offsets."""
 
 
 def check_end_offsets(columns: Collection[str]) -> None:

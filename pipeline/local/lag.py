@@ -1,5 +1,6 @@
 """`lag` without Spark, as an Arrow table. Spark computes the same with windows in the JVM."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,14 @@ import pyarrow.compute as pc
 from quorate.codecs.errors import InputError
 from quorate.codecs.log.state_records import COMMIT_TYPES
 from quorate.pipeline.jobs.moments import AsOf, moment_of
-from quorate.pipeline.jobs.record_columns import COMMIT_FIELDS, MAX_TIMES, OWNED, check_end_offsets
+from quorate.pipeline.jobs.record_columns import (
+    COMMIT_FIELDS,
+    MAX_TIMES,
+    OWNED,
+    TOO_LARGE,
+    WHOLE_NUMBER,
+    check_end_offsets,
+)
 from quorate.pipeline.local.log import Source, logs, present, uses_markers
 from quorate.pipeline.local.survivors import is_in_transaction, outcomes
 from quorate.pipeline.schema import CONTROL, DOUBLE, INT, LATEST_MS, LONG, TEXT, TIME, column_of
@@ -246,6 +254,8 @@ def _fitting(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Chunke
         try:
             pa.scalar(value, column.type).cast(kind)
         except pa.ArrowInvalid as error:
+            if re.fullmatch(WHOLE_NUMBER, str(value)):
+                raise InputError(f"end offsets: {name} is '{value}', which is {TOO_LARGE[name]}") from error
             raise _invalid(name, value, "a number") from error
     raise AssertionError(f"{name}: {column.type} fits {kind}")
 

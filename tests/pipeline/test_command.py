@@ -256,6 +256,18 @@ def test_errors_are_one_line(
     check_error(run(*arguments, "--engine", engine), message)
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_an_offset_of_more_than_64_bits_is_an_error(run: Run, tmp_path: Path, form: str) -> None:
+    ends = tmp_path / f"ends.{form}"
+    row = {"topic": "orders", "partition": 0, "timestamp": "2026-11-21", "end_offset": 1 << 65}
+    ends.write_text(
+        json.dumps(row) if form == "jsonl" else "\n".join(",".join(map(str, one)) for one in (row, row.values()))
+    )
+    check_error(
+        run("lag", UPGRADE, "--end-offsets", ends), f"end_offset is '{1 << 65}', which is larger than an offset"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

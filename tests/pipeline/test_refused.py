@@ -95,7 +95,8 @@ def test_a_repeated_snapshot_counts_once_and_times_may_be_numbers(engine: Engine
             *("partition", "first", "end offsets: partition is 'first', which is not a number"),
             marks=pytest.mark.long_on_spark,  # as with the end offset above
         ),
-        ("partition", 1 << 40, f"end offsets: partition is '{1 << 40}', which is not a number"),
+        ("partition", 1 << 40, f"end offsets: partition is '{1 << 40}', which is larger than a partition can be"),
+        ("end_offset", f"{1 << 63}", f"end offsets: end_offset is '{1 << 63}', which is larger than an offset can be"),
     ],
 )
 def test_invalid_end_offsets_are_errors(engine: Engine, name: str, value: Any, message: str) -> None:
