@@ -5,7 +5,7 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -187,9 +187,12 @@ def decode(
             )
             live = _note_if_empty(
                 live,
-                f"nothing to show: {topics[0] if topics else CONSUMER_OFFSETS} on {bootstrap_servers} has no records"
-                + (f" since {since}" if since else "")
-                + (f" in partition {', '.join(map(str, partitions))}" if partitions else ""),
+                lambda: (
+                    f"nothing to show: {topics[0] if topics else CONSUMER_OFFSETS} on {bootstrap_servers} "
+                    "has no records"
+                    + (f" since {since}" if since else "")
+                    + (f" in partition {', '.join(map(str, partitions))}" if partitions else "")
+                ),
             )
             entries = live if until_ms is None else (entry for entry in live if entry.timestamp_ms < until_ms)
         elif sources == ("-",):
@@ -198,26 +201,37 @@ def decode(
             files = LogPartitions(sources, topics=topics, partitions=partitions)
             if files.empty:
                 note(f"nothing to show: the segments of {', '.join(sources)} have 0 bytes")
-            entries = files.entries(
+            found = files.entries(
                 isolation_level=isolation_level or "read_uncommitted",
                 since_ms=since_ms,
                 until_ms=until_ms,
                 skip_corrupt=skip_corrupt,
                 progress=stack.enter_context(byte_progress(files.size_bytes)),
             )
+            entries = _note_if_empty(found, lambda: _zeros(files))
         damaged = _show(entries, show)
     if damaged:
         ctx.exit(1)
 
 
-def _note_if_empty(entries: Iterator[T], text: str) -> Iterator[T]:
-    """Yield the entries; print a note if there are none."""
+def _zeros(files: LogPartitions) -> str | None:
+    """Return a note about files without a record that are not empty either."""
+    if files.empty or not files.all_zeros:
+        return None
+    return (
+        f"nothing to show: all {files.size_bytes:,} bytes are zero, from position 0 on; brokers with log.preallocate "
+        "create such segments, and a copy of a file that was not written to disk may be one"
+    )
+
+
+def _note_if_empty(entries: Iterator[T], text: Callable[[], str | None]) -> Iterator[T]:
+    """Yield the entries; print a note, if there is one, if there are none."""
     some = False
     for entry in entries:
         some = True
         yield entry
-    if not some:
-        note(text)
+    if not some and (found := text()) is not None:
+        note(found)
 
 
 def _check_sources(

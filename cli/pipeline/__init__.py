@@ -263,7 +263,9 @@ def audit(**options: Any) -> None:
     _THROUGHPUT,
     _PRICE,
     click.option("--title", default="Consumer groups", show_default=True, metavar="TEXT", help="Title of the page."),
-    click.option("--output", required=True, metavar="FILE", help="File for the page, which is self-contained."),
+    click.option(
+        "--output", required=True, metavar="FILE", help="File for the page, which is self-contained; - for stdout."
+    ),
 )
 def report(**options: Any) -> None:
     """Write an HTML page with charts of lags, rebalances, racks and upgrades."""

@@ -29,6 +29,8 @@ class Job:
         check_one_source(None, sources, servers)
         if options.get("output") == "":
             raise UserError("--output is empty", "name a file or folder")
+        if options.get("output") == "-" and "output_format" in options:
+            raise UserError("--output -: files cannot be written to standard output", "omit it, or use --json")
         moment = read_moment(options["as_of"], "--as-of")
         if moment.offset is not None:
             raise UserError(f"--as-of {moment.offset}: name the partition, as in --as-of 17:{moment.offset}")

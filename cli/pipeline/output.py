@@ -19,7 +19,10 @@ MAX_CELL_LENGTH = 60
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a report to a file. Raises `UserError` if it cannot be written."""
+    """Write a report to a file, or for `-` to stdout. Raises `UserError` if that fails."""
+    if path == "-":
+        click.echo(text.encode("utf-8"), nl=False)  # UTF-8 in every locale
+        return
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:

@@ -46,6 +46,11 @@ class LogPartitions:
         """The partitions in the order in which they are read."""
         return [files for _, files in self._partitions]
 
+    @property
+    def all_zeros(self) -> bool:
+        """Whether all bytes of the segments are zero. Reads them up to the first other byte."""
+        return all(_is_zeros(segment.path) for files in self.partitions for segment in files.segments)
+
     def entries(
         self,
         *,
@@ -132,6 +137,11 @@ def _with_partition(files: PartitionFiles, partitions: Collection[int]) -> Parti
     return (
         replace(files, partition=next(iter(partitions))) if files.partition is None and len(partitions) == 1 else files
     )
+
+
+def _is_zeros(path: Path) -> bool:
+    with path.open("rb") as file:
+        return not any(chunk.strip(b"\0") for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
 def _size(files: PartitionFiles) -> int:

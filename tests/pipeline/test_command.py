@@ -82,6 +82,19 @@ def test_output_is_replaced_only_if_it_is_a_table(run: Run, tmp_path: Path) -> N
         assert (status, err.splitlines()[0]) == (1, "error: --output is empty")
 
 
+def test_a_report_is_written_to_standard_output_and_tables_are_not(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = run("report", UPGRADE, "--output", "-", "--title", "Gruppen für März")
+    assert (status, err) == (0, "")
+    assert out.startswith("<!DOCTYPE html>")
+    assert out.endswith("</html>\n")
+    assert "Gruppen für März" in out
+    check_error(run("state", UPGRADE, "--output", "-"), "--output -: files cannot be written to standard output")
+    assert not any(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("form", ["parquet", "json", "csv"])
 def test_both_engines_write_the_same_files(run_in_spark: Run, spark: SparkSession, tmp_path: Path, form: str) -> None:
     found = {}

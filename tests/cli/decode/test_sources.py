@@ -66,6 +66,15 @@ def test_topic_and_partition_describe_a_segment_outside_of_a_partition_folder(qu
     assert places(default) == {(CONSUMER_OFFSETS, None)}
 
 
+def test_a_note_says_that_a_file_has_only_zeros(quorate, upgrade, tmp_path):
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(bytes(1 << 21))
+    ended = quorate("decode", file)
+    assert (ended.status, ended.out) == (0, "")
+    assert ended.err.startswith("nothing to show: all 2,097,152 bytes are zero, from position 0 on")
+    assert quorate("decode", upgrade, "--since", "1h").err == ""
+
+
 def test_progress_increases_to_the_size_of_the_files(transactions, monkeypatch):
     monkeypatch.setattr("quorate.codecs.log.partitions.PROGRESS_EVERY", 3)
     files = LogPartitions([str(transactions)])
