@@ -88,7 +88,7 @@ def test_a_report_is_written_to_standard_output_and_tables_are_not(
     monkeypatch.chdir(tmp_path)
     status, out, err = run("report", UPGRADE, "--output", "-", "--title", "Gruppen für März")
     assert (status, err) == (0, "")
-    assert out.startswith("<!DOCTYPE html>")
+    assert out.startswith("<!doctype html>")
     assert out.endswith("</html>\n")
     assert "Gruppen für März" in out
     check_error(run("state", UPGRADE, "--output", "-"), "--output -: files cannot be written to standard output")
