@@ -6,26 +6,19 @@ forks of a process that has imported what they need. In `make test-full`, all ar
 start them.
 """
 
-import json
 import os
-import re
-import runpy
 import subprocess
 import sys
-import warnings
-from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 
 import pytest
 
 from quorate.assignors.registry import server_assignor
+from tests.bench.cases import BENCH, WIDE, check_cases, import_from_bench, run_here
 from tests.bench.starter import Starter
 from tests.extent import is_full
 from tests.oracle.fixtures import shared_folder
 from tests.watch.helpers.browser import find_browser
-
-ROOT = Path(__file__).parents[2]
 
 NEEDS = {
     "integration": pytest.mark.containers,
@@ -49,16 +42,12 @@ NEEDS = {
 
 AS_USERS_DO = "verify"
 """The benchmark that is started as users start it also in `make test`."""
-
-WIDE = {"COLUMNS": "250"}
-"""The environment in which the first column of tables does not wrap."""
-
-NOT_IN_SMOKE = re.compile("(client-cooperative-sticky|server-range): ")
-"""Lines of `make bench` whose cases a smoke run does not have."""
+ELSEWHERE = ("pipeline", "cluster_differential")
+"""Run in the test below, and in tests/cluster/test_pair.py, on whose brokers it compares."""
 
 
 def benchmarks() -> list[object]:
-    names = sorted(path.stem for path in (ROOT / "bench").glob("[!_]*.py") if path.stem != "pipeline")
+    names = sorted(path.stem for path in BENCH.glob("[!_]*.py") if path.stem not in ELSEWHERE)
     return [pytest.param(name, marks=NEEDS.get(name, pytest.mark.oracle)) for name in names]
 
 
@@ -70,8 +59,8 @@ def starter(pytestconfig, tmp_path_factory):
 
 @pytest.mark.parametrize("name", benchmarks())
 def test_a_benchmark_runs_and_prints_its_cases(name, monkeypatch, request, tmp_path):
-    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])  # last: `codecs` stays the standard library's
-    program = ROOT / "bench" / f"{name}.py"
+    import_from_bench(monkeypatch)
+    program = BENCH / f"{name}.py"
     if name == AS_USERS_DO or is_full():
         command = [sys.executable, str(program), "--smoke"]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=os.environ | WIDE)
@@ -84,32 +73,13 @@ def test_a_benchmark_runs_and_prints_its_cases(name, monkeypatch, request, tmp_p
 @pytest.mark.oracle
 def test_the_benchmark_with_spark_runs_and_prints_its_cases(own_spark, monkeypatch, capsys):
     """Runs in the JVM of the pipeline's tests: one of its own takes most of the time."""
-    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])
-    monkeypatch.setattr(sys, "argv", ["pipeline.py", "--smoke"])
-    monkeypatch.setenv("COLUMNS", WIDE["COLUMNS"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # as in other processes, warnings are no errors
-        runpy.run_path(str(ROOT / "bench" / "pipeline.py"), run_name="__main__")
+    run_here("pipeline", monkeypatch)
     check_cases("pipeline", capsys.readouterr().out)
-
-
-def check_cases(name, printed):
-    lines = printed.splitlines()
-    cases = [json.loads(line) for line in lines if line.startswith("{")]
-    table = "\n".join(line for line in lines if not line.startswith("{"))
-    assert cases
-    if name != "speed":
-        from _lines import LINES, found_by
-
-        unmatched = [line.case for line in LINES if line.bench == name and not found_by(replace(line, peer=""), cases)]
-        assert not [case for case in unmatched if not NOT_IN_SMOKE.match(case)]
-    for case in cases:
-        assert str(next(iter(case.values())))[:12] in table
 
 
 def test_a_copy_of_a_prepared_group_lacks_nothing_but_what_assignors_find_out(monkeypatch):
     """A new attribute of Group ended `bench/assignors.py --quick` by AttributeError (issue 14)."""
-    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT / "bench")])  # last: `codecs` stays the standard library's
+    import_from_bench(monkeypatch)
     from _groups import Cell, fresh, group, members_of
 
     cell = Cell(members=4, ratio=2, topics=2)

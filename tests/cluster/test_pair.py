@@ -5,6 +5,7 @@ its tests share two real brokers.
 """
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -66,8 +67,10 @@ from quorate.codecs.api.offset_fetch import OffsetFetchRequestGroup
 from quorate.codecs.api.streams_group_heartbeat import KeyValue, Subtopology, TopicInfo, Topology
 from quorate.codecs.api.txn_offset_commit import TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic
 from quorate.codecs.message import Message
+from tests.bench.cases import check_cases, run_here
 from tests.broker.broker import NEWEST
 from tests.broker.fixtures import need_broker
+from tests.cluster.helpers import pair_play
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_gaps import GAPS, Gap
 from tests.cluster.helpers.pair_play import Duel, duel
@@ -90,6 +93,16 @@ def both() -> Iterator[Duel]:
 @pytest.mark.parametrize("seed", range(1, 1 + portion(10, usual=2)))
 def test_random_requests_get_the_responses_of_a_real_broker(both: Duel, seed: int) -> None:
     both.play(seed, STEPS)
+
+
+def test_the_sweep_runs_and_prints_its_cases(
+    both: Duel, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Compares the brokers of this file: starting others takes most of the time."""
+    monkeypatch.setattr(pair_play, "duel", lambda version: nullcontext(both))
+    with pytest.raises(SystemExit, match=r"^0$"):
+        run_here("cluster_differential", monkeypatch, "--seed=11")  # none of those above
+    check_cases("cluster_differential", capsys.readouterr().out)
 
 
 @pytest.fixture(scope="module")
