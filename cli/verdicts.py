@@ -1,5 +1,7 @@
 """What `verify` and `verify-client` print: verdicts, tables of counts, and files of JUnit XML."""
 
+import errno
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -10,8 +12,28 @@ import click
 from quorate.cli.errors import UserError
 from quorate.cli.output import echo_lines, table_lines
 
+
+def _writable(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
+    """Check the file before the run, whose results would be lost. Raises `UserError`."""
+    if file is None:
+        return None
+    if str(file) == "-":
+        raise UserError("--junit -: standard output has the results", "name a file")
+    if not file.parent.is_dir():
+        raise UserError(
+            f"cannot write {file}: folder {file.parent} does not exist", "name a file in an existing folder"
+        )
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UserError(f"cannot write {file}: {os.strerror(errno.EACCES)}")
+    return file
+
+
 junit_option = click.option(
-    "--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML."
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=_writable,
+    metavar="FILE",
+    help="Write JUnit XML.",
 )
 
 

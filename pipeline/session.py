@@ -4,9 +4,11 @@ Errors of Spark become an `InputError` of one line.
 """
 
 import json
+import logging
 import os
 import re
 import shutil
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,15 +96,31 @@ def started(master: str | None, conf: Mapping[str, str], *, small: bool = False)
     builder = SparkSession.builder.appName("quorate pipeline").config(map=settings)
     launcher = _Launcher()
     try:
-        if not submitted:
-            launcher.launch(settings)
-        session = builder.getOrCreate()
+        with own_interrupts():
+            if not submitted:
+                launcher.launch(settings)
+            session = builder.getOrCreate()
     except PySparkException as error:
         # PySpark only reports that the JVM ended; the JVM wrote the reason to stderr.
         raise InputError(f"Spark does not start: {launcher.reason or _reason(str(error))}") from error
     launcher.is_started = True
     register(session)
     return session
+
+
+@contextmanager
+def own_interrupts() -> Iterator[None]:
+    """Keep the handler of Ctrl-C while a context starts, and from then on drop py4j's log messages.
+
+    PySpark's handler calls the JVM, which fails within another call. py4j logs tracebacks of both.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+    root = logging.getLogger()
+    if not root.handlers:  # the function `logging.exception` would add one
+        root.addHandler(logging.NullHandler())
 
 
 class _Launcher:

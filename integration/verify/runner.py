@@ -101,6 +101,7 @@ def verify(
     checks = selected(suites, names)
     run_prefix = f"{prefix}{uuid4().hex[:8]}-"
     target = VerifyTarget(bootstrap_servers, config, prefix=run_prefix)
+    left: list[str] | None = None
     try:
         release = release_of(target) if release is None else _recorded(release)
         recording = recordings_of(release)
@@ -123,6 +124,8 @@ def verify(
         left = target.clean() if target.is_reachable() else [f"topics and groups with {run_prefix}"]
         return VerifyReport(release=release, results=results, missing=missing, left=left)
     finally:
+        if left is None and target.is_reachable():  # also after Ctrl-C
+            target.clean()
         target.close()
 
 

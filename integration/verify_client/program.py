@@ -63,15 +63,9 @@ class Program:
         tail = os.pread(self._output.fileno(), 8192, max(0, size - 8192))
         return tail.decode(errors="replace").splitlines()[-_QUOTED_LINES:]
 
-    def stop(self, timeout_s: float) -> bool:
-        """Send SIGTERM and wait; after the timeout SIGKILL. Return whether it had to be killed."""
+    def terminate(self) -> None:
+        """Send SIGTERM to the program and its children."""
         self._signal(signal.SIGTERM)
-        try:
-            self._process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return True
-        return False
 
     def kill(self) -> None:
         """Send SIGKILL to the program and its children, and wait."""

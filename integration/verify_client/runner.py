@@ -1,5 +1,6 @@
 """Play scenarios with a client, and judge it by the rules."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -82,10 +83,11 @@ def verify_client(
     _check_names("rule", rules, names)
     limits = limits or ClientLimits()
     judged: dict[str, dict[str, Findings]] = {}
+    ended = threading.Event()
 
     def run(scenario: ClientScenario, feeds: bool, kinds: frozenset[ClientKind]) -> frozenset[ClientKind]:
         kinds, found = judged_scenario(
-            command, scenario, limits, version=version, feeds=feeds, kinds=kinds, rules=rules
+            command, scenario, limits, version=version, feeds=feeds, kinds=kinds, rules=rules, ended=ended
         )
         judged[scenario.name] = found
         progress(scenario.name, sum(len(one.problems) for one in found.values()))
@@ -99,8 +101,13 @@ def verify_client(
         if name != _FIRST and (not scenarios or name in scenarios)
     ]
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for waiting in [pool.submit(run, scenario, feeds, kinds) for scenario in chosen]:
-            waiting.result()
+        try:
+            for waiting in [pool.submit(run, scenario, feeds, kinds) for scenario in chosen]:
+                waiting.result()
+        except BaseException:  # also Ctrl-C
+            pool.shutdown(wait=False, cancel_futures=True)
+            ended.set()
+            raise
     played = [name for name in SCENARIOS if name in judged]
     return ClientReport(
         command=tuple(command),
@@ -125,16 +132,18 @@ def judged_scenario(
     feeds: bool = True,
     kinds: frozenset[ClientKind] = frozenset(),
     rules: Sequence[str] = (),
+    ended: threading.Event | None = None,
 ) -> tuple[frozenset[ClientKind], dict[str, Findings]]:
     """Play one scenario, and return what the client is, and the findings of each rule.
 
     `feeds`: whether records are written for consumers. `kinds`: what the client is known to be.
+    `ended`: ends the scenario when it is set.
 
-    Raises `ClusterError` as `verify_client`.
+    Raises `ClusterError` as `verify_client`, and if `ended` is set.
     """
     if scenario.older:
         version = "4.0.2" if ClientKind.CONSUMER in kinds else "3.9.2"
-    with Stage(command, scenario.name, limits, version=version, feeds=feeds) as stage:
+    with Stage(command, scenario.name, limits, version=version, feeds=feeds, ended=ended) as stage:
         stage.callback_ms = scenario.callback_ms
         stage.start()
         if stage.works():

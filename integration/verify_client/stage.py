@@ -4,6 +4,7 @@ Everything is done within the cluster's own process, so that the log of exchange
 of the client only.
 """
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -67,7 +68,8 @@ class Stage:
     """One scenario's cluster of three brokers, and its programs; a context manager.
 
     `version`: the release of the brokers. `values`: more placeholders. `may_end`: set by a scenario
-    that fences the client for good. `feeds`: whether records are written for consumers.
+    that fences the client for good. `feeds`: whether records are written for consumers. `ended`:
+    ends each wait with a `ClusterError` when it is set.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class Stage:
         *,
         version: str | None = None,
         feeds: bool = True,
+        ended: threading.Event | None = None,
     ) -> None:
         self.limits = limits
+        self._ended = ended or threading.Event()
         self.may_end = False
         self.callback_ms = 0
         self._command = command
@@ -155,7 +159,10 @@ class Stage:
         run, program = self._runs[number], self._programs[number]
         self._look()
         run.stopped_s = self.log.now_s()
-        run.killed = program.stop(self.limits.close_s)
+        program.terminate()
+        run.killed = not self.wait(lambda: program.status is not None, self.limits.close_s)
+        if run.killed:
+            program.kill()
         self._look()
 
     def _look(self) -> None:
@@ -183,10 +190,11 @@ class Stage:
         """Wait for a condition, as long as a program runs. Return whether it was met."""
         until_s = time.monotonic() + timeout_s
         while not ready():
+            if self._ended.wait(_POLL_S):
+                raise ClusterError("the run was ended")
             self._look()
             if time.monotonic() > until_s or all(run.ended_s is not None for run in self._runs.values()):
                 return bool(ready())
-            time.sleep(_POLL_S)
         return True
 
     def watch(self, seconds: float | None = None) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from quorate.cluster import EmbeddedCluster, Error
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.integration.verify import recorded_releases, selected
+from quorate.integration.verify import CheckResult, recorded_releases, selected, verify
 from quorate.integration.verify.checks import SUITES
 
 
@@ -41,6 +41,29 @@ def test_the_command_fails_if_a_response_differs(quorate, embedded: EmbeddedClus
 def test_the_command_lists_checks(quorate) -> None:
     rows = json.loads(quorate("verify", "--list", "--json").out)
     assert [row["check"] for row in rows] == [check.name for _, check in selected()]
+
+
+def test_ctrl_c_removes_topics_and_groups(embedded: EmbeddedCluster) -> None:
+    def interrupt(_: CheckResult) -> None:
+        assert created()
+        raise KeyboardInterrupt
+
+    def created() -> list[str]:
+        return [name for name in embedded.core.topics if name.startswith("quorate-verify-")]
+
+    with pytest.raises(KeyboardInterrupt):
+        verify(embedded.bootstrap_servers, suites=["offsets"], progress=interrupt)
+    assert not created()
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [("-", "--junit -: standard output has the results"), ("missing/results.xml", "folder missing does not exist")],
+)
+def test_a_report_that_cannot_be_written_is_an_error_before_the_run(quorate, file: str, message: str) -> None:
+    done = quorate("verify", "-b", "127.0.0.1:1", "--junit", file)
+    assert (done.status, done.out) == (1, "")
+    assert message in done.err
 
 
 @pytest.mark.parametrize(

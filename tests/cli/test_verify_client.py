@@ -2,12 +2,18 @@
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
 
-from quorate.integration.verify_client import RULES, SCENARIOS, clients
+from quorate.cluster import ClusterError
+from quorate.integration.verify_client import RULES, SCENARIOS, ClientLimits, clients, runner, verify_client
+from quorate.integration.verify_client.kinds import ClientKind
+from quorate.integration.verify_client.rule import Findings
+from quorate.integration.verify_client.scenarios import ClientScenario, applicable
+from quorate.integration.verify_client.stage import Stage
 
 PLAIN = ("--scenario", "plain")
 
@@ -60,6 +66,32 @@ def test_a_client_that_is_not_installed_is_named(quorate: Callable, monkeypatch:
     assert done.status == 1
     assert "pip install 'quorate[aiokafka]'" in done.err
     assert "Traceback" not in done.err
+
+
+def test_an_interrupt_ends_running_scenarios_and_starts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = []
+
+    def judged(
+        command: object, scenario: ClientScenario, limits: object, *, ended: threading.Event, **_: object
+    ) -> tuple[frozenset[ClientKind], dict[str, Findings]]:
+        played.append(scenario.name)
+        if len(played) == 2:
+            raise KeyboardInterrupt
+        if len(played) > 2:  # it began before the interrupt was noticed
+            assert ended.wait(20)
+        return frozenset({ClientKind.PRODUCER}), {}
+
+    monkeypatch.setattr(runner, "judged_scenario", judged)
+    with pytest.raises(KeyboardInterrupt):
+        verify_client(["client"], jobs=1)
+    assert len(played) <= 3 < len(applicable(frozenset({ClientKind.PRODUCER})))
+
+
+def test_a_scenario_that_is_ended_waits_no_longer() -> None:
+    ended = threading.Event()
+    ended.set()
+    with pytest.raises(ClusterError, match="the run was ended"):
+        Stage(["client"], "plain", ClientLimits(), ended=ended).wait(lambda: False, 60)
 
 
 def test_the_output_of_a_program_that_ends_is_shown(quorate: Callable) -> None:

@@ -2,9 +2,11 @@
 
 import csv
 import json
+import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorate.pipeline.local import read
+from quorate.pipeline.session import own_interrupts
 from tests.extent import is_full
 from tests.pipeline.helpers.command import CONSUMER, UPGRADE, Run, check_error
 from tests.pipeline.helpers.command import inputs as inputs
@@ -321,6 +324,15 @@ def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None
         "error: pipeline needs Spark, and pyspark is not installed",
         "       pip install 'quorate[spark]'",
     ]
+
+
+def test_ctrl_c_keeps_its_handler_and_py4j_logs_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    root, before = logging.getLogger(), signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(root, "handlers", [])
+    with own_interrupts():
+        signal.signal(signal.SIGINT, lambda *_: None)  # as SparkContext does
+    assert signal.getsignal(signal.SIGINT) is before
+    assert [type(one) for one in root.handlers] == [logging.NullHandler]
 
 
 def test_the_local_engine_does_not_import_pandas() -> None:
