@@ -45,6 +45,8 @@ LAST = 0x7E57
 """The correlation id of the request after an attack."""
 STEPS = 120
 """The number of requests of a round."""
+SMOKE_SEED = 7
+"""Most of the first requests of this round and the next one are small."""
 TICK_S = 0.002
 ADMIN, HOSTILE = "admin", "hostile"
 """Users in rounds with an authorizer. Their passwords are their names."""
@@ -360,7 +362,7 @@ def main() -> None:
     found = Found()
     minutes = 0.5 if options.quick else options.minutes
     if options.smoke:
-        minutes, options.rounds, options.seed = 5, 2, 1
+        minutes, options.rounds, options.seed = 5, 2, SMOKE_SEED
     until = time.monotonic() + minutes * 60
     limit_ms = math.inf if options.smoke else LIMIT_MS
     first = int.from_bytes(os.urandom(3), "big") if options.seed is None else options.seed
