@@ -81,6 +81,7 @@ def main() -> None:
         if path.stem != WITH_SPARK:
             with suppress(Exception):  # the benchmark's own run reports it
                 import_module(path.stem)
+    import_module("pandas")  # PyArrow imports it when it converts a list
     gc.freeze()  # forks do not copy the memory of modules by collecting garbage
     for line in sys.stdin:
         child = os.fork()
