@@ -1,6 +1,8 @@
 """Errors of the command: one line with what and where, then what to do, and exit status 1."""
 
+import os
 import sys
+from pathlib import Path
 from typing import IO, Any
 
 import click
@@ -41,3 +43,11 @@ def _safe(text: str) -> str:
     from quorate.codecs.printable import printable
 
     return "\n".join(map(printable, text.split("\n")))
+
+
+def check_writable(option: str, file: Path) -> None:
+    """Raise `UserError` if a file cannot be written, before the run whose results would be lost."""
+    if not file.parent.is_dir():
+        raise UserError(f"{option} {file}: folder {file.parent} does not exist", "name a file in an existing folder")
+    if not os.access(file if file.exists() else file.parent, os.W_OK):
+        raise UserError(f"{option} {file}: cannot be written", f"name another file: {option} FILE")

@@ -1,7 +1,5 @@
 """What `verify` and `verify-client` print: verdicts, tables of counts, and files of JUnit XML."""
 
-import errno
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import StrEnum
@@ -9,22 +7,16 @@ from pathlib import Path
 
 import click
 
-from quorate.cli.errors import UserError
+from quorate.cli.errors import UserError, check_writable
 from quorate.cli.output import echo_lines, table_lines
 
 
 def _writable(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
     """Check the file before the run, whose results would be lost. Raises `UserError`."""
-    if file is None:
-        return None
-    if str(file) == "-":
-        raise UserError("--junit -: standard output has the results", "name a file")
-    if not file.parent.is_dir():
-        raise UserError(
-            f"cannot write {file}: folder {file.parent} does not exist", "name a file in an existing folder"
-        )
-    if not os.access(file if file.exists() else file.parent, os.W_OK):
-        raise UserError(f"cannot write {file}: {os.strerror(errno.EACCES)}")
+    if file is not None:
+        if str(file) == "-":
+            raise UserError("--junit -: standard output has the results", "name a file")
+        check_writable("--junit", file)
     return file
 
 

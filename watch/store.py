@@ -66,7 +66,8 @@ class WatchStore(StoreReader):
                 opened.callback(self._db.close)
                 self._open(source)
             except (OSError, sqlite3.Error) as error:
-                raise InputError(f"--state {folder}: {error}", "use another folder") from error
+                reason = getattr(error, "strerror", None) or error
+                raise InputError(f"--state {folder}: {reason}", "use another folder") from error
             opened.pop_all()
         self._groups = dict(self._db.execute("SELECT group_id, no FROM groups"))
         self._frames: dict[str, tuple[Members, int]] = {}

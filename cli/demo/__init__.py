@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from quorate.cli.demo.recording import command_name, comparison, decode, packaged
-from quorate.cli.errors import UserError
+from quorate.cli.errors import UserError, check_writable
 from quorate.cli.output import echo_lines, next_steps
 from quorate.cli.subcommands import Commands
 from quorate.codecs.group_upgrades import group_upgrades
@@ -56,8 +56,7 @@ def demo(ctx: click.Context, html: Path) -> None:
     from quorate.cli.demo.show import live_output
     from quorate.integration.play import Play
 
-    if not html.parent.is_dir():
-        raise UserError(f"--html {html}: folder {html.parent} does not exist", "name a file in an existing folder")
+    check_writable("--html", html)
     with live_output() as show, _quiet():
         play = Play(show)
         try:

@@ -58,7 +58,10 @@ def test_ctrl_c_removes_topics_and_groups(embedded: EmbeddedCluster) -> None:
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("-", "--junit -: standard output has the results"), ("missing/results.xml", "folder missing does not exist")],
+    [
+        ("-", "--junit -: standard output has the results"),
+        ("missing/results.xml", "--junit missing/results.xml: folder missing does not exist"),
+    ],
 )
 def test_a_report_that_cannot_be_written_is_an_error_before_the_run(quorate, file: str, message: str) -> None:
     done = quorate("verify", "-b", "127.0.0.1:1", "--junit", file)

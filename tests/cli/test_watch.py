@@ -112,6 +112,7 @@ def test_history_that_cannot_be_written_is_an_error(quorate: Callable, monkeypat
         (("-b", "h:1", "--topology", "x"), "--topology is for a SOURCE"),
         (("missing",), "missing"),
         ((LOGS, "--state", ""), "state is empty"),
+        ((LOGS, "--state", "/dev/null/x"), "error: --state /dev/null/x: Not a directory\n"),
     ],
 )
 def test_the_command_names_what_is_wrong(quorate: Callable, arguments: tuple[object, ...], message: str) -> None:

@@ -186,3 +186,10 @@ print("the end")
     assert "one     a     0 1   a: 0; b: 1 (remote)" in screen
     assert screen.index("→ it is over") > screen.index("Something begins …")
     assert screen.rstrip().endswith("the end")
+
+
+def test_a_page_that_cannot_be_written_is_an_error_before_the_run(quorate, monkeypatch):
+    monkeypatch.setattr("quorate.cli.errors.os.access", lambda file, mode: False)  # root may write anywhere
+    ended = quorate("demo")
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.splitlines()[0] == "error: --html quorate-demo.html: cannot be written"
