@@ -95,8 +95,11 @@ class AdminOperations(ABC):
 
         `partitions`, `replicas`: -1 for the brokers' `num.partitions` and
         `default.replication.factor`. `assignment`: the broker ids of each partition, preferred
-        leader first.
+        leader first. Raises `ClusterError` for counts of other types.
         """
+        for what, count in (("partitions", partitions), ("replicas", replicas)):
+            if not isinstance(count, int):
+                raise ClusterError(f"create_topic: {what} is {count!r}, which is no whole number")
         options: dict[str, Any] = {"configs": {key: str(value) for key, value in (config or {}).items()}}
         if assignment is None:
             options |= {"num_partitions": partitions, "replication_factor": replicas}

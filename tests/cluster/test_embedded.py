@@ -146,6 +146,9 @@ def test_topics_with_the_brokers_defaults_and_missing_topics() -> None:
     with EmbeddedCluster(properties={"num.partitions": 3}, timeout_ms=5000) as cluster:
         cluster.create_topic("t", partitions=-1, replicas=-1)
         assert len(cluster.describe_topic("t")["partitions"]) == 3
+        for name in ("partitions", "replicas"):
+            with pytest.raises(ClusterError, match=f"{name} is '3', which is no whole number"):
+                cluster.create_topic("u", **{name: "3"})  # type: ignore[arg-type]
         with pytest.raises(ClusterError, match="topic nonesuch does not exist"):
             cluster.topology("t", "nonesuch")
 
