@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import inspect
 import logging
 import math
 import re
@@ -270,7 +271,10 @@ def _kind(error: BaseException | None) -> tuple[Any, ...]:
 
 async def _play(scenario: Scenario, simulation: Simulation) -> None:
     """Play a scenario, then check the invariants."""
-    await scenario(simulation)
+    playing = scenario(simulation)
+    if not inspect.isawaitable(playing):
+        raise SimulationError(f"the scenario is no `async def` function: it returned {playing!r}")
+    await playing
     await simulation.end()
     simulation.check()
 

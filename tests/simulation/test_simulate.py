@@ -158,6 +158,11 @@ def test_parameters_are_checked(given: dict[str, Any], complaint: str) -> None:
         simulate(scenario, **{"seeds": 1, "chaos": Chaos.none(), **given})
 
 
+def test_a_scenario_that_is_not_async_is_an_error() -> None:
+    with pytest.raises(ScheduleFailed, match="the scenario is no `async def` function: it returned None"):
+        simulate(lambda sim: None, seeds=1, chaos=Chaos.none())  # type: ignore[arg-type,return-value]
+
+
 def test_a_simulation_in_a_scenario_is_an_error() -> None:
     async def inner(sim: Simulation) -> None: ...
 
