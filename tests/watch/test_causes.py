@@ -44,5 +44,7 @@ def test_rebalances_of_random_histories_are_those_of_kafkas_log(talking_oracle: 
         assert not duel.found, f"{kind}, seed {seed}\n" + "\n".join(duel.found[:3])
         judged += duel.judged
         unknown += duel.unknown
-    assert judged > 3 * HISTORIES[kind], judged
+    # Enough to mean something. The mean of classic histories is three, and varies with Kafka's
+    # random ids.
+    assert judged > (3 if kind == "consumer" else 2) * HISTORIES[kind], judged
     assert unknown * 50 <= judged
