@@ -1,6 +1,6 @@
 """How many examples of properties and seeds of random histories a test run tries.
 
-`make test` tries three tenths, or fewer where a test says so. `make test-full` and `make
+`make test` tries a quarter, or fewer where a test says so. `make test-full` and `make
 bench-diff` try all (`--hypothesis-profile full`); the latter also tries other seeds.
 """
 
@@ -22,7 +22,7 @@ def is_full() -> bool:
 def portion(full: int, *, usual: int | None = None) -> int:
     """Return how many of `full` examples, or seeds, this run tries: at least three.
 
-    `usual`: how many `make test` tries, instead of three tenths.
+    `usual`: how many `make test` tries, instead of a quarter.
     """
     if usual is not None and not is_full():
         return usual
