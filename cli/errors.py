@@ -47,6 +47,8 @@ def _safe(text: str) -> str:
 
 def check_writable(option: str, file: Path) -> None:
     """Raise `UserError` if a file cannot be written, before the run whose results would be lost."""
+    if str(file) == "-":
+        raise UserError(f"{option} -: standard output has the results", "name a file")
     if not file.parent.is_dir():
         raise UserError(f"{option} {file}: folder {file.parent} does not exist", "name a file in an existing folder")
     if not os.access(file if file.exists() else file.parent, os.W_OK):

@@ -14,8 +14,6 @@ from quorate.cli.output import echo_lines, table_lines
 def _writable(_: click.Context, __: click.Parameter, file: Path | None) -> Path | None:
     """Check the file before the run, whose results would be lost. Raises `UserError`."""
     if file is not None:
-        if str(file) == "-":
-            raise UserError("--junit -: standard output has the results", "name a file")
         check_writable("--junit", file)
     return file
 

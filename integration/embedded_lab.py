@@ -37,9 +37,6 @@ from quorate.integration.plan import ClusterPlan
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-BEING_STARTED = "a lab of this name is being started", "wait for it: quorate cluster status"
-"""Message and remedy."""
-
 _NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 
@@ -152,7 +149,7 @@ class EmbeddedLab(Cluster):
         """
         folder = lab_folder(name)
         if is_alive(name):
-            raise ClusterError(*BEING_STARTED)
+            raise being_started(folder)
         if plan is None:
             facts = json.loads((folder / "lab.json").read_text(encoding="utf-8"))
             plan = LabPlan.from_json(facts["plan"])
@@ -262,6 +259,13 @@ class EmbeddedLab(Cluster):
         self.close_admin()
 
 
+def being_started(folder: Path) -> ClusterError:
+    """Return the error of a second start of a lab with this folder."""
+    return ClusterError(
+        "a lab of this name is being started", f"wait for it: quorate cluster status --name {folder.name}"
+    )
+
+
 @contextmanager
 def _starting_lock(folder: Path) -> Iterator[int]:
     """Create a lab's folder, and hold the lock for starting it; yields the lock's descriptor.
@@ -277,7 +281,7 @@ def _starting_lock(folder: Path) -> Iterator[int]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 exists = os.path.samestat(os.fstat(file.fileno()), path.stat())
             except BlockingIOError:
-                raise ClusterError(*BEING_STARTED) from None
+                raise being_started(folder) from None
             except FileNotFoundError:
                 exists = False
             if exists:

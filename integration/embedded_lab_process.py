@@ -27,7 +27,7 @@ from quorate.cluster.interface import TEST_PROPERTIES, BrokerInfo
 from quorate.cluster.temporary_folder import TemporaryFolder
 from quorate.cluster.turns import collect_rarely
 from quorate.codecs.errors import QuorateError
-from quorate.integration.embedded_lab import BEING_STARTED, LabPlan
+from quorate.integration.embedded_lab import LabPlan, being_started
 
 _READ = frozenset({"brokers", "logs", "copy_segments"})
 _CHANGE = frozenset(
@@ -66,8 +66,8 @@ def main(folder: Path, *, accept_data_loss: bool = False) -> int:
             kafka.wait_ready()
             collect_rarely()
         except BlockingIOError:
-            message, *remedy = BEING_STARTED
-            return _failed(message, tuple(remedy))
+            second = being_started(folder)
+            return _failed(second.message, second.remedy)
         except QuorateError as error:
             return _failed(getattr(error, "message", str(error)), getattr(error, "remedy", ()))
         with _Server(own.path / "control", folder, kafka, plan) as server:

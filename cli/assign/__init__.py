@@ -16,7 +16,7 @@ from quorate.cli.connection import (
     refuse_connection_options,
     servers_option,
 )
-from quorate.cli.errors import UserError, note
+from quorate.cli.errors import UserError, check_writable, note
 from quorate.cli.output import columns, echo_lines, json_text, terminal_width
 from quorate.cli.text_input import STDIN
 
@@ -130,6 +130,8 @@ def assign(
     if file in ("examples", "examples/") and not Path(file).exists():
         _list_examples()
         return
+    if page is not None:
+        check_writable("--html", Path(page))
     from quorate.assignors.what_if import outcome_now, outcomes
     from quorate.cli.assign.options import WhatIf, choices
     from quorate.codecs.releases import KafkaVersion

@@ -279,8 +279,9 @@ def test_a_file_takes_precedence_over_an_example_of_the_same_name(quorate, tmp_p
         (["FILE", "--add-partitions", "u=1"], "unknown topic u"),
         (
             ["FILE", "--html", "/nowhere/at/all.html", "--assignor", "range"],
-            "--html /nowhere/at/all.html: cannot be written",
+            "--html /nowhere/at/all.html: folder /nowhere/at does not exist",
         ),
+        (["FILE", "--html", "-"], "--html -: standard output has the results"),
         (["gone.yaml"], "gone.yaml: cannot be read: No such file"),
         (["."], ".: is a directory, not a description"),
     ],

@@ -247,7 +247,7 @@ def test_two_simultaneous_starts_create_the_lab_of_the_first(labs, monkeypatch):
     (second,) = seconds
     assert (second.status, second.err.splitlines()) == (
         1,
-        ["error: a lab of this name is being started", "       wait for it: quorate cluster status"],
+        ["error: a lab of this name is being started", "       wait for it: quorate cluster status --name lab"],
     )
     assert lab.brokers[0].rack == "a"
     assert EmbeddedLab.remove("lab")
