@@ -32,8 +32,8 @@ ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "bench"
 PAGE = ROOT / "docs" / "explanation" / "speed.md"
 BEGIN, END = "<!-- figures: make bench -->\n", "<!-- end of figures -->\n"
-NO_SPEED = ("*_differential", "simulation_sweep", "socket_fuzz", "speed", "storage_damage")
-"""Programs in this folder that measure no speed: sweeps and fuzzers."""
+NO_SPEED = ("*_differential", "simulation_sweep", "socket_fuzz", "speed", "storage_damage", "verify_clients")
+"""Programs in this folder that measure no speed: sweeps, fuzzers and the table of clients."""
 ALL = tuple(
     path.stem
     for path in sorted(Path(__file__).parent.glob("[!_]*.py"))
