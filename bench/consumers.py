@@ -68,11 +68,15 @@ def first_message(create: Callable[[str], Any]) -> float:
 
 
 def throughput(create: Callable[[str], Any], messages: int) -> float:
-    """Return messages per second, after the first ones."""
+    """Return messages per second, after the first ones and without the last fifth.
+
+    At the end of a topic, kafka-python waits for new messages of the partitions that are read, and
+    fetches those of others only after that: once or twice 500 ms, by the order of partitions.
+    """
     with create(str(uuid4())) as (_, poll):
         first = received = polled(poll)
         started = time.perf_counter()
-        while received < messages:
+        while received < messages * 4 // 5:
             received += polled(poll)
         return (received - first) / (time.perf_counter() - started)
 
