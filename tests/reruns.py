@@ -35,6 +35,13 @@ def counted() -> int:
     return sum(TOO_SLOW not in failure for failure in FIRST.values())
 
 
+def own_name(request: pytest.FixtureRequest) -> str:
+    """Return a name for a topic or group of the test: another one for its second attempt."""
+    name = request.node.name.replace("[", "-").replace("]", "")
+    attempt = getattr(request.node, "execution_count", 1)
+    return name if attempt == 1 else f"{name}-{attempt}"
+
+
 @pytest.hookimpl(trylast=True)  # after the folders have marked their tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:

@@ -38,6 +38,25 @@ def test_a_first_failure_is_shown_and_passes_the_run(pytester: pytest.Pytester) 
     )
 
 
+def test_a_second_attempt_has_a_name_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(Path(reruns.__file__).read_text())
+    pytester.makeini("[pytest]\nmarkers =\n    containers")
+    pytester.makepyfile(
+        """
+        import pytest
+        from conftest import own_name
+
+        @pytest.mark.containers
+        @pytest.mark.parametrize("client", ["a"])
+        def test_client(client, request):
+            assert own_name(request) == "test_client-a-2"
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:quorate")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["E*assert 'test_client-a' == 'test_client-a-2'"])
+
+
 def test_many_first_failures_fail_the_run(pytester: pytest.Pytester) -> None:
     result = run(pytester, reruns.MOST + 1)
     assert result.ret == 1

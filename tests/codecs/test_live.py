@@ -17,6 +17,7 @@ from quorate.codecs.live import LiveError, read_live
 from quorate.codecs.log import read_log
 from quorate.codecs.log.model import LogEntry
 from tests.broker.broker import Broker
+from tests.reruns import own_name
 
 with_broker = pytest.mark.oracle
 
@@ -76,7 +77,7 @@ def client(broker):
 
 @pytest.fixture
 def topic(client, request):
-    name = request.node.name.replace("[", "-").replace("]", "")
+    name = own_name(request)
     client.create_topic(name)
     return name
 
