@@ -16,6 +16,7 @@ partitions' replicas. But:
   never do.
 - It sends one JoinGroup per assignor, first with one assignor, then with two, and so on. Each is a
   rebalance.
+- An error that arrives together with records leaves `getmany()` waiting for an assignment.
 
 The companion fixes these. It replaces methods of its own coordinator; other consumers are not
 affected.
@@ -78,6 +79,7 @@ class Companion(ConsumerCompanion):
             coordinator.reset_generation = self._reset_generation
         coordinator._send_req = self._send_req
         coordinator._maybe_do_last_autocommit = self._maybe_do_last_autocommit
+        coordinator._push_error_to_user = self._push_error_to_user
         if coordinator._group_instance_id is not None:
             coordinator._do_heartbeat = self._do_heartbeat
             coordinator._do_rejoin_group = self._do_rejoin_group
@@ -233,6 +235,17 @@ class Companion(ConsumerCompanion):
         except Exception:
             # As in aiokafka's own rebalances, a listener's error does not end the consumer.
             log.exception("group %s: %s of the rebalance listener %r failed", self.membership.group, method, listener)
+
+    async def _push_error_to_user(self, error: Exception) -> None:
+        # aiokafka raises the error where the application waits. If records have just ended that
+        # wait, getmany() continues, sees that partitions are reassigned, and waits for an
+        # assignment.
+        coordinator = self._coordinator
+        state, again_s = coordinator._subscription, coordinator._retry_backoff_ms / 1000
+        received = asyncio.ensure_future(self._type._push_error_to_user(coordinator, error))
+        while not (await asyncio.wait([received], timeout=again_s))[0]:
+            if state.fetcher_idle_time == 0:  # in getmany() or getone()
+                state.abort_waiters(error)
 
     # Static members (KIP-345).
 

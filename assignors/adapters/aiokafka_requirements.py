@@ -21,6 +21,7 @@ REQUIREMENTS = (
             "reset_generation": "",
             "_send_req": "request",
             "_maybe_do_last_autocommit": "assignment",
+            "_push_error_to_user": "exc",
             "_do_heartbeat": "",
             "_do_rejoin_group": "subscription",
         },
@@ -56,11 +57,12 @@ REQUIREMENTS = (
         kind=SubscriptionState,
         calls={
             "assign_from_subscribed": "assignment",
+            "abort_waiters": "exc",
             "assigned_partitions": "",
             "begin_reassignment": "",
             "partitions_auto_assigned": "",
         },
-        attributes=("listener", "subscribed_pattern", "subscription"),
+        attributes=("fetcher_idle_time", "listener", "subscribed_pattern", "subscription"),
     ),
     Requirements(
         kind=Assignment,

@@ -24,6 +24,7 @@ from tests.assignors.adapters.live import (
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.extent import is_full
+from tests.reruns import own_name
 
 pytestmark = pytest.mark.oracle
 
@@ -61,7 +62,7 @@ def with_assignors(*assignors):
 @pytest.fixture
 def topic(broker, request):
     """Create a topic of six partitions, named after the test."""
-    name = request.node.name.replace("[", "-").replace("]", "")
+    name = own_name(request)
     create_topic(broker, name, 6)
     return name
 
@@ -283,6 +284,27 @@ def test_a_commit_reports_fencing_like_a_heartbeat(broker, topic, client):
             wait_for(lambda: len(second.assigned) == 6, second)
             before = len(second.records)
             wait_for(lambda: len(second.records) > before + 20, second)
+
+
+def test_aiokafka_raises_an_error_that_arrives_together_with_records(broker, topic):
+    client = CLIENTS["aiokafka"]
+    static = {"group_instance_id": "i", "enable_auto_commit": True, "auto_commit_interval_ms": 100}
+    with client.member(broker, topic, "Range", **static) as first:
+        wait_for(lambda: len(first.assigned) == 6, first)
+        state, woken = first.consumer._subscription, []
+
+        def abort_waiters(error):
+            # As if a fetch response had just ended the wait.
+            for waiter in [] if woken else list(state._fetch_waiters):
+                waiter.set_result(None)
+                woken.append(waiter)
+            type(state).abort_waiters(state, error)
+
+        state.abort_waiters = abort_waiters
+        with client.member(broker, topic, "Range", **static) as second:
+            wait_for(lambda: first.error, second)
+            assert "is fenced" in str(first.error)
+            assert woken
 
 
 @pytest.mark.parametrize(
