@@ -7,9 +7,10 @@ never used in a process, and generating the methods of all of them takes 0.5 s. 
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from quorate.codecs.extension import extension
 from quorate.codecs.lazy_dataclass import compiled_eq, compiled_hash, compiled_init, make_frozen
 from quorate.codecs.source import Source, open_twin
 
@@ -78,17 +79,32 @@ def generated_init(cls: type[C]) -> type[C]:
 def positional(cls: type[C], *names: str) -> Callable[..., C]:
     """Return a function that creates an object from the values of these fields, in this order.
 
-    Other fields get their defaults. For what is created for each request: `OffsetCommitValue(…)`
-    with six keywords takes 1.9 µs, this function 0.7 µs.
+    Other fields get their defaults. `cls`: a dataclass with slots. For what is created for each
+    request: `OffsetCommitValue(…)` with six keywords takes 0.6 µs, this function 0.06 µs in C, and
+    0.2 µs in Python.
     """
-    source = Source()
-    source.names.update(twin=open_twin(cls), cls=cls, new=object.__new__)
-    source.add("o = new(twin)")
     fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(cls)  # type: ignore[arg-type]
-    for f in fields:
-        if f.name not in names and f.default is dataclasses.MISSING:
-            raise TypeError(f"{cls.__name__} needs {f.name}")
-        source.add(f"o.{f.name} = {f.name if f.name in names else source.bind('default', f.default)}")
-    source.add("o.__class__ = cls", "return o")
+    others = {f.name: f.default for f in fields if f.name not in names}
+    if missing := [name for name, default in others.items() if default is dataclasses.MISSING]:
+        raise TypeError(f"{cls.__name__} needs {', '.join(missing)}")
+    native = extension()
+    if native is None:
+        return positional_in_python(cls, names, others)
+    make: Callable[..., C] = native.Maker(cls, (*names, *others), len(names), tuple(others.values())).make
+    return make
+
+
+def positional_in_python(cls: type[C], names: Sequence[str], others: Mapping[str, Any]) -> Callable[..., C]:
+    """Return the function of `positional` without the extension. `others`: values by field."""
+    frozen = cls.__setattr__ is not object.__setattr__
+    source = Source()
+    source.names.update(opened=open_twin(cls) if frozen else cls, new=object.__new__)
+    source.add("o = new(opened)")
+    source.add(*(f"o.{name} = {name}" for name in names))
+    source.add(*(f"o.{name} = {source.bind('default', value)}" for name, value in others.items()))
+    if frozen:
+        source.names["cls"] = cls
+        source.add("o.__class__ = cls")
+    source.add("return o")
     make: Callable[..., C] = source.method(f"make_{cls.__name__}", ", ".join(names))
     return make

@@ -75,6 +75,7 @@ static inline uint32_t big_endian_32(const uint8_t *p) {
 static inline uint64_t big_endian_64(const uint8_t *p) { return (uint64_t)big_endian_32(p) << 32 | big_endian_32(p + 4); }
 
 extern PyType_Spec record_spec;
+extern PyType_Spec maker_spec;
 
 /* Return the offset of a slot that a class or its base declares; or -1, with an exception. */
 Py_ssize_t slot_offset(PyTypeObject *cls, const char *name);
@@ -89,7 +90,7 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 4 /* as in codecs/extension.py */
+#define API 5 /* as in codecs/extension.py */
 
 /* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];

@@ -1,6 +1,7 @@
 """The generated methods of messages do the same as those of a frozen dataclass."""
 
 import copy
+import gc
 import inspect
 import pickle
 import re
@@ -13,11 +14,13 @@ from typing import Any
 
 import pytest
 
-from quorate.codecs import TaggedField
+from quorate.codecs import CoordinatorRecord, TaggedField
 from quorate.codecs.api.broker import APIS
 from quorate.codecs.message import Message, declare, field, struct, tagged
+from quorate.codecs.message_methods import positional, positional_in_python
 from quorate.codecs.messages import RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.wire import Array, Int32, String
+from quorate.coordinator.results import Result
 
 CLASSES = [
     *(spec.cls for types in RECORD_TYPES.values() for each in types.values() for spec in (each.key, each.value)),
@@ -48,6 +51,44 @@ def test_methods_equal_those_of_a_frozen_dataclass(cls: Any) -> None:
     assert [(p.name, p.kind, p.default) for p in found.values()] == [
         (p.name, p.kind, p.default) for p in expected.values()
     ]
+
+
+def makers(cls: Any, *names: str) -> list[Any]:
+    """Return the function of `positional`, and the one in Python."""
+    others = {f.name: f.default for f in fields(cls) if f.name not in names}
+    return [positional(cls, *names), positional_in_python(cls, names, others)]
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, CoordinatorRecord], ids=lambda cls: cls.__name__)
+def test_objects_made_of_positional_values_equal_those_of_keywords(cls: Any) -> None:
+    required = [f.name for f in fields(cls) if f.default is MISSING]
+    for names in (required, [f.name for f in reversed(fields(cls))]):
+        values = [f"{name}!" for name in names]
+        for make in makers(cls, *names):
+            made, expected = make(*values), cls(**dict(zip(names, values, strict=True)))
+            assert type(made) is cls
+            assert made == expected
+            assert repr(made) == repr(expected)
+            with pytest.raises(TypeError):
+                make(*values, 1)
+            gc.collect()
+            assert gc.is_tracked(made)
+
+
+def test_made_objects_of_frozen_classes_are_frozen_and_others_are_not() -> None:
+    for make in makers(OffsetCommitKey, "group", "topic", "partition"):
+        with pytest.raises(FrozenInstanceError):
+            make("g", "t", 1).group = "h"
+    for make in makers(Result, "response"):
+        made = make("done")
+        assert made == Result(response="done")
+        made.records = [1]
+        assert made.records == [1]
+
+
+def test_a_made_object_needs_a_value_for_each_field_without_default() -> None:
+    with pytest.raises(TypeError, match="OffsetCommitKey needs topic, partition"):
+        positional(OffsetCommitKey, "group")
 
 
 def test_wrong_arguments_name_the_class_and_the_argument() -> None:
