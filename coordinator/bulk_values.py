@@ -16,7 +16,7 @@ from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
 from quorate.codecs.messages.offsets import OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.source import open_twin
-from quorate.coordinator.state.offsets import CommittedOffset
+from quorate.coordinator.state.offsets import CommittedOffset, committed_offset
 
 COMMIT = RECORD_TYPES[CONSUMER_OFFSETS][1]
 CHUNK = 1 << 16
@@ -32,7 +32,6 @@ _SOME_KEY, _ = encode_record(
 def stored_of(values: Slots, offsets: Ints) -> list[CommittedOffset]:
     """Return the committed offsets of these sound values (see `commits_of`) and log offsets."""
     found: list[CommittedOffset] = []
-    new = tuple.__new__  # half the time of calling the class
     for first in range(0, len(values), CHUNK):
         part = values[first : first + CHUNK]
         versions = int16_at(part)
@@ -45,8 +44,7 @@ def stored_of(values: Slots, offsets: Ints) -> list[CommittedOffset]:
                 which = np.flatnonzero(versions == version)
                 for place, value in zip(which.tolist(), _values(part[which], version), strict=True):
                     made[place] = value
-        pairs = zip(made, offsets[first : first + CHUNK].tolist(), strict=True)
-        found += [new(CommittedOffset, pair) for pair in pairs]
+        found += map(committed_offset, made, offsets[first : first + CHUNK].tolist())
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from quorate.codecs import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs import CoordinatorRecord
 from quorate.codecs.api import (
     AlterShareGroupOffsetsRequest,
     ConsumerGroupDescribeRequest,
@@ -33,7 +33,6 @@ from quorate.codecs.api import (
     api_of,
 )
 from quorate.codecs.api.error_responses import error_message, error_response, has_error
-from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import Message
 from quorate.coordinator.classic.heartbeat import heartbeat
 from quorate.coordinator.classic.join import join_failed, join_group
@@ -165,17 +164,6 @@ class GroupCoordinatorShard(CoordinatorShard):
 
     # ---- the log
 
-    def replay(
-        self,
-        record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord,
-        *,
-        offset: int = -1,
-        producer_id: int | None = -1,
-        strict: bool = False,
-    ) -> None:
-        """Apply a record of the log: see `CoordinatorState.replay`."""
-        self.state.replay(record, offset=offset, producer_id=producer_id, strict=strict)
-
     def replay_columns(self, blocks: Iterator["RawBlock"]) -> Iterator[None]:
         """Replay a log by columns, in steps, with the same result. Needs pyarrow."""
         for name in ("numpy", "pyarrow", "pyarrow.compute", "quorate.codecs.log.raw"):
@@ -185,10 +173,6 @@ class GroupCoordinatorShard(CoordinatorShard):
 
         yield
         yield from replay_in_steps(self.state, blocks)
-
-    def written(self) -> None:
-        """Take note that a batch is appended, before its records are replayed."""
-        self.state.written()
 
     def not_written(self, records: Sequence[CoordinatorRecord]) -> None:
         """Revert changes of streams groups that are in no record."""

@@ -179,6 +179,7 @@ class CoordinatorShard:
             self.all_handlers.update(extension.handlers)
         self.behaviour = self.config.behaviour
         self.state = CoordinatorState(self.behaviour)
+        self.replay, self.written = self.state.replay, self.state.written  # called for each record, each batch
         self.timers = Timers()
         self.tasks: deque[Task] = deque()
         self.group_configs: dict[str, Mapping[str, Any]] = {}

@@ -25,15 +25,12 @@ from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.groups import CoordinatorGroup, ReplayError
 from quorate.coordinator.state.modern import LEFT, ModernGroup
-from quorate.coordinator.state.offsets import CommittedOffset, Offsets
+from quorate.coordinator.state.offsets import Offsets, committed_offset
 from quorate.coordinator.state.share import ShareGroup
 from quorate.coordinator.state.streams import StreamsGroup, WrittenStreams
 from quorate.coordinator.state.topic_index import TopicIndex
 
 G = TypeVar("G", bound=CoordinatorGroup)
-
-_stored = tuple.__new__  # half the time of calling the class
-
 
 _COMMITS = frozenset((commits.OffsetCommitKey, commits.LegacyOffsetCommitKey))
 _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
@@ -130,7 +127,7 @@ class CoordinatorState:
                 key = record.key
                 kind = type(key)
                 if kind in _COMMITS:
-                    self._offset(key, record.value, offset, -1 if producer_id is None else producer_id)
+                    self._offset(key, record.value, offset, producer_id)
                 else:
                     self._replay[kind](key, record.value)
             elif isinstance(record, ControlRecord):
@@ -193,9 +190,10 @@ class CoordinatorState:
 
     def written(self) -> None:
         """Take note of a write: reads see the current groups."""
-        self.unwritten.clear()
-        self.removed.clear()
-        self.written_streams.clear()
+        if self.unwritten or self.removed or self.written_streams:
+            self.unwritten.clear()
+            self.removed.clear()
+            self.written_streams.clear()
 
     def remember_streams(self, group: StreamsGroup) -> None:
         """Take note that what is in no record is about to change in a streams group."""
@@ -249,15 +247,15 @@ class CoordinatorState:
 
     # Offsets and classic groups
 
-    def _offset(self, key: Any, value: Any, offset: int = -1, producer_id: int = -1) -> None:
+    def _offset(self, key: Any, value: Any, offset: int = -1, producer_id: int | None = -1) -> None:
         group = key.group
         if value is None:
             self.offsets.remove(group, key.topic, key.partition)
             return
         if group not in self.groups:
             self.need_group(group)
-        stored = _stored(CommittedOffset, (value, offset))
-        if producer_id < 0:
+        stored = committed_offset(value, offset)
+        if producer_id is None or producer_id < 0:
             self.offsets.put(group, key.topic, key.partition, stored)
         else:
             self.offsets.put_pending(producer_id, group, key.topic, key.partition, stored)

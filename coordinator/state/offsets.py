@@ -1,16 +1,19 @@
 """Committed offsets, and those of open transactions (KIP-447)."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from quorate.assignors.java_order import TimelineMap
 from quorate.codecs import Uuid
+from quorate.codecs.lazy_dataclass import dataclass
+from quorate.codecs.message_methods import positional
 from quorate.codecs.messages.offsets import LegacyOffsetCommitValue, OffsetCommitValue
 
 V = TypeVar("V")
 
 
-class CommittedOffset(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
     """A committed offset as in its record, and the record's own log offset (-1 if unknown)."""
 
     value: OffsetCommitValue | LegacyOffsetCommitValue
@@ -31,6 +34,9 @@ class CommittedOffset(NamedTuple):
         """When it expires, in ms; -1 if the broker's retention applies."""
         return self.value.expire_timestamp if isinstance(self.value, OffsetCommitValue) else -1
 
+
+committed_offset = positional(CommittedOffset, "value", "record_offset")
+"""Creates a committed offset: a replay needs one for each commit."""
 
 Partitions = TimelineMap[int, CommittedOffset]
 Topics = TimelineMap[str, Partitions]
