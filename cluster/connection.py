@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
 
     def _begin_large(self, size: int, data: bytes | bytearray) -> None:
         try:
-            self._large = LargeFrame(size)
+            self._large = LargeFrame(size, self.broker.cluster.frame_memory)
         except OSError as error:
             self.broker.note(
                 f"closed a connection of {self.host[1:]}: no memory for a request of {size} bytes: {error.strerror}"

@@ -16,6 +16,7 @@ from quorate.cluster.turns import Work
 from quorate.codecs.api.body import decode_api
 from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.errors import DecodeError
+from quorate.codecs.generate import Inexact, read_uvarint
 from quorate.codecs.message import Message
 from quorate.coordinator.results import Pending
 
@@ -23,7 +24,11 @@ _LARGE_BYTES = 32 << 10
 """Larger requests are decoded in a thread: with elements of three bytes this takes 10 ms."""
 _PRODUCE_KEY = 0
 _LARGE_PRODUCE_BYTES = 256 << 10
-"""The same for Produce, whose batches are not decoded here; it should rarely wait for it."""
+"""The same for Produce, whose batches are not decoded here."""
+_FEW = 20
+"""Larger requests to Produce with fewer topics and partitions are decoded in the loop, too. The
+thread takes 0.4 ms of CPU time for a request of 1 MB, as much as everything else in Python.
+"""
 _MANY = 500
 """Responses to Produce with more topics or partitions are encoded in the thread."""
 
@@ -65,7 +70,7 @@ class RequestHandler:
             self.broker.note(f"closed a connection of {connection.host[1:]}: {header.api.name} before authentication")
             connection.close()
             return
-        if len(frame) <= (_LARGE_PRODUCE_BYTES if header.api_key == _PRODUCE_KEY else _LARGE_BYTES):
+        if _is_soon_decoded(header, frame):
             try:
                 header.request = _decode(header, frame)
             except Exception as error:  # noqa: BLE001  # also an internal error closes only this connection
@@ -168,6 +173,49 @@ class RequestHandler:
             elif response is not None:
                 response = change(response)
         connection.respond(header, header.version, response)
+
+
+def _is_soon_decoded(header: Header, frame: bytes) -> bool:
+    if header.api_key != _PRODUCE_KEY:
+        return len(frame) <= _LARGE_BYTES
+    return len(frame) <= _LARGE_PRODUCE_BYTES or _has_few_partitions(header.version, frame, header.body)
+
+
+def _has_few_partitions(version: int, frame: bytes, position: int) -> bool:
+    """Return whether a Produce request has few topics and partitions.
+
+    It is `False` before version 9, with tagged fields, and if the request is truncated.
+    """
+    if version < 9:
+        return False
+    try:
+        position = _after_bytes(frame, position) + 6  # the transactional id, acks and timeout
+        topics, position = read_uvarint(frame, position)
+        left = _FEW
+        while topics > 1:
+            topics -= 1
+            position = position + 16 if version >= 13 else _after_bytes(frame, position)
+            partitions, position = read_uvarint(frame, position)
+            left -= max(partitions, 1)
+            if left < 0:
+                return False
+            for _ in range(partitions - 1):
+                position = _after_bytes(frame, position + 4)
+                position, tagged = position + 1, frame[position]
+                if tagged:
+                    return False
+            position, tagged = position + 1, frame[position]
+            if tagged:
+                return False
+    except (IndexError, Inexact):
+        return False
+    return True
+
+
+def _after_bytes(frame: bytes, position: int) -> int:
+    """Return the position after a compact string or bytes, which may be null."""
+    size, position = read_uvarint(frame, position)
+    return position + max(size - 1, 0)
 
 
 def _has_many_partitions(request: ProduceRequest) -> bool:

@@ -19,6 +19,7 @@ from quorate.cluster.controller.state import ClusterState, Delta
 from quorate.cluster.controller.topics import TopicControl
 from quorate.cluster.group_configs import GroupConfigs
 from quorate.cluster.groups import GroupCoordinators
+from quorate.cluster.large_frame import FrameMemory
 from quorate.cluster.log_manager import LogManager
 from quorate.cluster.meter import Meter
 from quorate.cluster.scram import ScramCredentials
@@ -60,6 +61,7 @@ class SharedCluster:
         self.new_uuid = self.services.new_uuid
         self.cluster_id = str(self.new_uuid())
         self.meter: Meter | None = None
+        self.frame_memory = FrameMemory()
 
         self.logs = LogManager(self.services)
         self.state.new_log = self.logs.new_log

@@ -7,15 +7,17 @@ from typing import Any
 
 import google_crc32c
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.cluster import EmbeddedCluster, record_checks
 from quorate.cluster import turns as turns_module
 from quorate.cluster.apis import produce
 from quorate.cluster.log import PartitionLog
+from quorate.cluster.request_handler import _has_few_partitions
 from quorate.codecs import LogError
-from quorate.codecs.api.broker import (
-    ProduceRequest,
-)
+from quorate.codecs.api import encode_api
+from quorate.codecs.api.broker import ProduceRequest
 from quorate.codecs.api.broker.produce import PartitionProduceData, TopicProduceData
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.batches import BatchRecord, encode_batch, read_batches
@@ -76,27 +78,60 @@ def test_a_batch_that_takes_long_to_decompress_is_validated_in_a_thread(
     assert cluster.call(threading.get_ident) not in threads
 
 
-def test_the_response_to_a_large_batch_is_encoded_in_the_loop(
-    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("partitions", "calls"), [(1, 0), (19, 0), (20, 1)])
+def test_a_large_request_of_few_partitions_is_decoded_in_the_loop(
+    cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch, partitions: int, calls: int
 ) -> None:
-    """Only the request is decoded in the thread: each call of it takes 0.2 ms."""
+    """Each call of the thread takes 0.2 ms."""
     monkeypatch.setattr(turns_module, "_TURN_S", 10)  # else the request takes several turns
-    calls: list[Any] = []
+    called: list[Any] = []
     turns = cluster.core.turns
     original = turns.in_thread
 
     def counting(function: Any, *callbacks: Any) -> None:
-        calls.append(function)
+        called.append(function)
         original(function, *callbacks)
 
     monkeypatch.setattr(turns, "in_thread", counting)
-    cluster.call(lambda: cluster.core.create_topic("t", partitions=1))
-    batch = encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=None, value=bytes(300 << 10))])
-    data = TopicProduceData(name="t", partition_data=(PartitionProduceData(index=0, records=batch),))
+    cluster.call(lambda: cluster.core.create_topic("t", partitions=partitions))
+    batch = encode_batch([BatchRecord(offset=0, timestamp_ms=0, key=None, value=bytes((300 << 10) // partitions))])
+    every = tuple(PartitionProduceData(index=index, records=batch) for index in range(partitions))
+    data = TopicProduceData(name="t", partition_data=every)
     with Wire(cluster.core.brokers[1].port) as wire:
         response = wire.request(ProduceRequest(acks=1, timeout_ms=1_000, topic_data=(data,)), 9)
-    assert response.responses[0].partition_responses[0].error_code == 0
-    assert len(calls) == 1
+    assert [one.error_code for one in response.responses[0].partition_responses] == [0] * partitions
+    assert len(called) == calls
+
+
+_TOPIC = st.builds(
+    TopicProduceData,
+    name=st.text(max_size=3),
+    partition_data=st.lists(
+        st.builds(
+            PartitionProduceData,
+            index=st.integers(0, 9),
+            records=st.sampled_from([None, b"", b"x", bytes(127), bytes(200)]),
+        ),
+        max_size=12,
+    ).map(tuple),
+)
+
+
+@given(
+    topics=st.lists(_TOPIC, max_size=12).map(tuple),
+    transactional_id=st.none() | st.text(max_size=200),
+    version=st.sampled_from([one for one in ProduceRequest.spec.versions if one >= 9]),
+    data=st.data(),
+)
+def test_few_partitions_are_counted_as_they_are_decoded(
+    topics: tuple[TopicProduceData, ...], transactional_id: str | None, version: int, data: st.DataObject
+) -> None:
+    request = ProduceRequest(transactional_id=transactional_id, acks=1, timeout_ms=1, topic_data=topics)
+    frame = b"header" + encode_api(request, version)
+    count = len(topics) + sum(len(one.partition_data) for one in topics)
+    assert _has_few_partitions(version, frame, 6) == (count <= 20)
+    cut = frame[: data.draw(st.integers(6, len(frame)))]
+    assert not _has_few_partitions(version, cut, 6) or len(frame) - len(cut) <= 1  # the last byte is for tagged fields
 
 
 def test_recompressing_a_small_batch_takes_memory_only_for_the_result() -> None:
