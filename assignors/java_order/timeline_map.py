@@ -7,19 +7,42 @@ records in their order.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from quorate.assignors.java_order.hashes import java_hash, string_hash
+from quorate.codecs.extension import extension
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-_set = dict.__setitem__  # called for each record in a replay, where `super()` would take half of the time
+_set = dict.__setitem__  # `super()` takes as long as the rest of a put
 _FACTOR = -7046029254386353131
 _MASK = (1 << 64) - 1
 
 
-class TimelineMap(dict[K, V]):
+class CountedDict(dict[K, V]):
+    """A dict that counts the slots of Kafka's map, for which `TimelineMap` has the rule.
+
+    That in C has the same methods. A put takes a quarter of the time, and a lookup two thirds.
+    """
+
+    __slots__ = ("slots",)
+
+    slots: int
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if (len(self) + 1) * 3 > self.slots * 4:
+            self.slots *= 2
+        _set(self, key, value)
+
+
+if TYPE_CHECKING:
+    _Base = CountedDict
+else:
+    _Base = CountedDict if extension() is None else extension().CountedDict
+
+
+class TimelineMap(_Base[K, V]):
     """A dict that can iterate in the order of Kafka's map: `ordered()`.
 
     Iteration of the dict itself is faster, and in insertion order.
@@ -31,17 +54,12 @@ class TimelineMap(dict[K, V]):
     slots. `hash_of`: for keys whose Java hash code is not that of `java_hash`.
     """
 
-    __slots__ = ("_hash_of", "slots")
+    __slots__ = ("_hash_of",)
 
     def __init__(self, hash_of: Callable[[K], int] = java_hash) -> None:
         super().__init__()
         self._hash_of = hash_of
         self.slots = 2
-
-    def __setitem__(self, key: K, value: V) -> None:
-        if (len(self) + 1) * 3 > self.slots * 4:
-            self.slots *= 2
-        _set(self, key, value)
 
     def exchange(self, key: K, value: V) -> None:
         """Replace the value of a present key, without a put in Kafka's map."""

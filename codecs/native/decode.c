@@ -160,7 +160,9 @@ static PyObject *read_value(Reader *r, const Program *g, const Wire *wire, bool 
         if (data == NULL)
             return NULL;
         r->p += 16;
-        PyObject *found = PyObject_GetItem(g->uuids, data);
+        PyObject *found = dict_get(g->uuids, data);
+        if (found == NULL && !PyErr_Occurred())
+            found = PyObject_GetItem(g->uuids, data); /* creates it */
         Py_DECREF(data);
         return found;
     }

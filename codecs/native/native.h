@@ -74,6 +74,17 @@ static inline uint32_t big_endian_32(const uint8_t *p) {
 }
 static inline uint64_t big_endian_64(const uint8_t *p) { return (uint64_t)big_endian_32(p) << 32 | big_endian_32(p + 4); }
 
+/* Return the value of a key, or NULL, with an exception only if comparing keys raised one. */
+static inline PyObject *dict_get(PyObject *dict, PyObject *key) {
+#ifdef Py_GIL_DISABLED
+    PyObject *found;
+    return PyDict_GetItemRef(dict, key, &found) < 0 ? NULL : found;
+#else
+    return Py_XNewRef(PyDict_GetItemWithError(dict, key));
+#endif
+}
+
+bool add_counted_dict(PyObject *module);
 extern PyType_Spec record_spec;
 extern PyType_Spec maker_spec;
 
@@ -90,7 +101,7 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 5 /* as in codecs/extension.py */
+#define API 6 /* as in codecs/extension.py */
 
 /* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];

@@ -45,17 +45,8 @@ static bool int16_of(RecordCodec *d, PyObject *data, int limit, int *out) {
     return false;
 }
 
-static PyObject *cached(PyObject *keys, PyObject *key) {
-#ifdef Py_GIL_DISABLED
-    PyObject *found;
-    return PyDict_GetItemRef(keys, key, &found) < 0 ? NULL : found;
-#else
-    return Py_XNewRef(PyDict_GetItemWithError(keys, key));
-#endif
-}
-
 static PyObject *decode_key(RecordCodec *d, PyObject *key, int type_id) {
-    PyObject *found = cached(d->keys, key);
+    PyObject *found = dict_get(d->keys, key);
     if (found != NULL || PyErr_Occurred())
         return found;
     const Program *program = find_program(d, &d->of_keys[type_id], type_id, -1);

@@ -1,0 +1,85 @@
+"""`CountedDict` in C does the same as the one in Python."""
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.assignors.java_order import TimelineMap
+from quorate.assignors.java_order.timeline_map import CountedDict
+from quorate.codecs.extension import extension
+from tests.codecs.test_accelerator import needs_accelerator
+
+keys = st.sampled_from("abcdefgh") | st.integers(0, 20) | st.tuples(st.integers(0, 3), st.integers(0, 3))
+steps = st.lists(
+    st.tuples(st.just("__setitem__"), keys, st.integers())
+    | st.tuples(st.sampled_from(["__getitem__", "__delitem__", "__contains__", "get", "pop"]), keys),
+    max_size=60,
+)
+
+
+def counted(cls: Any) -> Any:
+    made = cls()
+    made.slots = 2
+    return made
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> tuple[str, Any]:
+    try:
+        return "returned", function(*arguments)
+    except (KeyError, TypeError) as error:
+        return type(error).__name__, error.args
+
+
+@needs_accelerator
+@given(steps)
+def test_puts_lookups_and_errors_equal_those_in_python(steps: list[tuple[Any, ...]]) -> None:
+    native, python = counted(extension().CountedDict), counted(CountedDict)
+    for name, *arguments in steps:
+        assert outcome(getattr(native, name), *arguments) == outcome(getattr(python, name), *arguments)
+        assert (native.slots, list(native.items())) == (python.slots, list(python.items()))
+
+
+@needs_accelerator
+def test_a_timeline_map_has_the_dict_in_c() -> None:
+    assert issubclass(TimelineMap, extension().CountedDict)
+    assert not issubclass(TimelineMap, CountedDict)
+
+
+class Unequal:
+    """Its comparison with an equal hash raises."""
+
+    def __hash__(self) -> int:
+        return hash("a")
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("no comparison")
+
+
+@pytest.mark.parametrize("key", [[], Unequal()], ids=["unhashable", "incomparable"])
+def test_errors_of_keys_are_raised(key: Any) -> None:
+    timeline: TimelineMap[Any, int] = TimelineMap()
+    timeline["a"] = 1
+    for call in (timeline.__getitem__, timeline.__contains__, timeline.__delitem__):
+        with pytest.raises(TypeError):
+            call(key)
+    with pytest.raises(TypeError):
+        timeline[key] = 1
+    assert timeline == {"a": 1}
+
+
+def test_maps_in_a_cycle_are_collected() -> None:
+    class Value:
+        """Weakly referable."""
+
+    timeline: TimelineMap[str, Any] = TimelineMap()
+    value = Value()
+    timeline["itself"], timeline["value"] = timeline, value
+    alive = weakref.ref(value)
+    del timeline, value
+    gc.collect()
+    assert alive() is None
