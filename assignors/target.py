@@ -1,6 +1,6 @@
 """Target assignments of the coordinator: which members changed, and their records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -129,13 +129,10 @@ def target_of_all_few(group: GroupSpec, numbers: list[list[int]]) -> TargetAssig
     return TargetAssignment(group, assignment, np.array(changed, np.int64))
 
 
-def target_of_few(group: GroupSpec, changed: Iterable[tuple[int, Mapping[int, Sequence[int]]]]) -> TargetAssignment:
-    """Return the target assignment if only these members get new partitions, by topic."""
-    numbers_of = group.topology.lists.numbers
+def target_of_few(group: GroupSpec, changed: Sequence[tuple[int, list[int]]]) -> TargetAssignment:
+    """Return the target assignment if only these members get new partitions."""
     numbers = list(group.owned_lists)
-    members: list[int] = []
     for member, target in changed:
-        members.append(member)
-        numbers[member] = numbers_of(target)
+        numbers[member] = target
     assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
-    return TargetAssignment(group, assignment, np.array(members, np.int64))
+    return TargetAssignment(group, assignment, np.array([member for member, _ in changed], np.int64))

@@ -14,7 +14,14 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, AssignorError
-from quorate.assignors.server.homogeneous_few import LEFT_OVER, STABLE_SINCE, FewMembers, Read, assign_few
+from quorate.assignors.server.homogeneous_few import (
+    LEFT_OVER,
+    STABLE_SINCE,
+    FewMembers,
+    Previous,
+    assign_few,
+    previous_target,
+)
 from quorate.assignors.server.ids import subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, lay_out_first, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
@@ -96,7 +103,7 @@ def _first_target(group: GroupSpec, topics: Ints, wanted: Ints, jdk: int) -> Tar
 def _few_members(group: GroupSpec, jdk: int) -> FewMembers:
     """Return the group as lists."""
     lists, owned = group.topology.lists, group.owned_lists
-    first, topic_of, partition_of = lists.first, lists.topic_of, lists.partition_of
+    first, topic_of = lists.first, lists.topic_of
     order: list[int] = group.hash_order.tolist()
     topics = subscribed_few(group, int(group.listing_of[order[0]]), jdk)
     subscribed = frozenset(topics)
@@ -114,19 +121,13 @@ def _few_members(group: GroupSpec, jdk: int) -> FewMembers:
     if taken:
         unowned = [*filterfalse(taken.__contains__, unowned)]
 
-    def read(member: int) -> tuple[Read, int]:
-        numbers, found = owned[member], dict[int, list[int]]()
-        for number in numbers:
-            if number < 0:
-                continue
-            topic = topic_of[number]
-            if topic in found:
-                found[topic].append(partition_of[number])
-            else:
-                found[topic] = [partition_of[number]]
-        return found, deleted_topics(group, member) if -1 in numbers else 0
+    def previous(member: int) -> Previous:
+        numbers, deleted = owned[member], 0
+        if -1 in numbers:
+            numbers, deleted = [number for number in numbers if number >= 0], deleted_topics(group, member)
+        return previous_target(lists, lists.by_topic(numbers), deleted, jdk)
 
-    return FewMembers(lists, subscribed, order, counts, usable, unowned, total, read)
+    return FewMembers(lists, subscribed, order, counts, usable, unowned, total, previous)
 
 
 def _unowned(group: GroupSpec, topics: Ints) -> Ints:
