@@ -81,6 +81,18 @@ class TopicLists:
                 found[topic] = [partition_of[number]]
         return found
 
+    def places_by_partition(self, topics: Sequence[int]) -> list[int]:
+        """Return a sort key of each number: by partition, then by place among `topics`."""
+        first, step, is_plain = self.first, len(topics), self.is_plain
+        places = [0] * first[-1]
+        for place, topic in enumerate(topics):
+            start, end = first[topic], first[topic + 1]
+            if is_plain:
+                places[start:end] = range(place, place + (end - start) * step, step)
+            else:
+                places[start:end] = [place + partition * step for partition in self.partition_of[start:end]]
+        return places
+
     def sorted_by_bucket(self, numbers: Iterable[int], buckets: int) -> list[int]:
         """Return partition numbers in the order of a HashMap whose keys are their topics.
 
@@ -105,7 +117,10 @@ class TopicLists:
 
     def is_crowded(self, topics: Sequence[int], capacity: int) -> bool:
         """Return whether a HashMap with `capacity` buckets may have a tree of these topics."""
-        return len(topics) > TREE_FROM and is_crowded([self.spread[topic] for topic in topics], capacity)
+        if len(topics) <= TREE_FROM or not self.may_be_crowded(capacity):
+            return False
+        spread = self.spread
+        return is_crowded([spread[topic] for topic in topics], capacity)
 
     def ordered(self, topics: Sequence[int], capacity: int = 16, *, others: int = 0) -> Sequence[int]:
         """Return the keys of a HashMap with `capacity` buckets into which these topics were put.
@@ -121,7 +136,8 @@ class TopicLists:
                 made.put(topic, None)
             return list(made)
         mask = hash_map_capacity(len(topics) + others, capacity) - 1
-        return sorted(topics, key=[each & mask for each in spread].__getitem__)
+        buckets = [spread[topic] & mask for topic in topics]
+        return [topics[place] for place in sorted(range(len(topics)), key=buckets.__getitem__)]
 
     def map(self, capacity: int) -> JavaHashMap[int, None]:
         """Create a map whose keys are topics."""

@@ -188,9 +188,9 @@ def _in_general_order(topics: TopicLists, before: Previous, kept: list[int], add
         names = _topics_in_order(topics, before, old, left, names, counted, added)
     numbers: list[int] = []
     for topic in names:
-        given, partitions = (old[topic], left[topic]) if topic in left else ((), ())  # else a new set
+        given = old[topic] if topic in left else ()  # else a new set
         capacity = copied_set_capacity(len(given), jdk)
-        partitions = changed_numbers_in_order(given, partitions, new.get(topic, ()), capacity)
+        partitions = changed_numbers_in_order(given, left.get(topic, ()), new.get(topic, ()), capacity)
         numbers += topics.numbers(topic, partitions)
     return numbers
 
