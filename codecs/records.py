@@ -124,6 +124,8 @@ _DECODERS: Final = {
     topic: _decoder_in_python(_Keys(topic)) if codec is None else codec.decode for topic, codec in RECORD_CODECS.items()
 }
 
+_decode = _DECODERS[CONSUMER_OFFSETS]  # nearly all records
+
 
 def decode_record(
     key: bytes | None, value: bytes | None, *, topic: str = CONSUMER_OFFSETS, strict: bool = False
@@ -135,7 +137,7 @@ def decode_record(
     topic that is not a coordinator topic, and `TypeError` for a key or value that is not bytes.
     """
     try:
-        return _DECODERS[topic](key, value)
+        return _decode(key, value) if topic is CONSUMER_OFFSETS else _DECODERS[topic](key, value)
     except Exception:  # noqa: BLE001  # any failure of the fast path: `_decode_slowly` decodes or explains
         found = _decode_slowly(_as_bytes(key, "key"), _as_bytes(value, "value"), topic)
     if strict and found.problem is not None:

@@ -136,6 +136,29 @@ static int read_presence(Reader *r, const Program *g, bool in_tag) {
     return in_tag ? mark > 0 : mark >= 0;
 }
 
+/* Return one of the recent ids, or that of `uuids`: records repeat few, so bytes to look up are rarely needed. */
+static PyObject *read_uuid(Reader *r, const Program *g) {
+    if (!has(r, 16))
+        return inexact(g);
+    const char *start = (const char *)r->p;
+    r->p += 16;
+#ifndef Py_GIL_DISABLED
+    PyObject **recent = &g->recent[(uint8_t)start[15] % RECENT];
+    if (*recent != NULL && memcmp(PyBytes_AsString(*recent), start, 16) == 0)
+        return Py_NewRef(*recent);
+#endif
+    PyObject *data = PyBytes_FromStringAndSize(start, 16);
+    PyObject *found = data == NULL ? NULL : PyObject_GetItem(g->uuids, data);
+    Py_XDECREF(data);
+#ifndef Py_GIL_DISABLED
+    if (found != NULL) {
+        Py_XDECREF(*recent);
+        *recent = Py_NewRef(found);
+    }
+#endif
+    return found;
+}
+
 static PyObject *read_value(Reader *r, const Program *g, const Wire *wire, bool nullable, bool in_tag) {
     int64_t n;
     const char *start;
@@ -153,19 +176,8 @@ static PyObject *read_value(Reader *r, const Program *g, const Wire *wire, bool 
         r->p += n;
         return wire->code == 's' ? PyUnicode_DecodeUTF8(start, (Py_ssize_t)n, NULL)
                                  : PyBytes_FromStringAndSize(start, (Py_ssize_t)n);
-    case 'u': {
-        if (!has(r, 16))
-            return inexact(g);
-        PyObject *data = PyBytes_FromStringAndSize((const char *)r->p, 16);
-        if (data == NULL)
-            return NULL;
-        r->p += 16;
-        PyObject *found = dict_get(g->uuids, data);
-        if (found == NULL && !PyErr_Occurred())
-            found = PyObject_GetItem(g->uuids, data); /* creates it */
-        Py_DECREF(data);
-        return found;
-    }
+    case 'u':
+        return read_uuid(r, g);
     case '[':
         return read_array(r, g, wire->element, nullable);
     case '{':

@@ -52,6 +52,9 @@ static void program_dealloc(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     program_clear(self);
+    for (int i = 0; ((Program *)self)->recent != NULL && i < RECENT; i++)
+        Py_XDECREF(((Program *)self)->recent[i]);
+    PyMem_Free(((Program *)self)->recent);
     PyMem_Free(((Program *)self)->fields);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -138,7 +141,8 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *Py_UN
     g->unknown_tags = slot_offset(g->cls, "unknown_tags");
     Py_ssize_t count = PyTuple_Size(fields);
     g->fields = PyMem_Calloc(count + 1, sizeof *g->fields);
-    if (g->fields == NULL)
+    g->recent = PyMem_Calloc(RECENT, sizeof *g->recent);
+    if (g->fields == NULL || g->recent == NULL)
         PyErr_NoMemory();
     g->tagged = count;
     while (!PyErr_Occurred() && g->count < count) {

@@ -36,6 +36,8 @@ typedef struct {
     PyObject *standard; /* the default */
 } Field;
 
+#define RECENT 64
+
 struct Program {
     PyObject_HEAD
     PyTypeObject *cls;
@@ -51,6 +53,7 @@ struct Program {
     PyObject *inexact; /* the exception */
     PyObject *tagged_field; /* the class TaggedField */
     PyObject *uuids; /* bytes -> Uuid */
+    PyObject **recent; /* of these, by the last byte; they are bytes, too */
     PyObject *section; /* (known fields, unknown_tags) -> bytes of the tagged fields */
 };
 

@@ -17,9 +17,9 @@ from quorate.codecs.batches.model import ControlRecord
 from quorate.codecs.message import CONSUMER_OFFSETS, Message
 from quorate.codecs.messages import classic_group as classic
 from quorate.codecs.messages import consumer_group as consumer
-from quorate.codecs.messages import offsets as commits
 from quorate.codecs.messages import share_group as share
 from quorate.codecs.messages import streams_group as streams
+from quorate.codecs.messages.offsets import LegacyOffsetCommitKey, OffsetCommitKey
 from quorate.coordinator.behaviour import Behaviour
 from quorate.coordinator.state.classic import ClassicGroup
 from quorate.coordinator.state.consumer import ConsumerGroup
@@ -32,7 +32,6 @@ from quorate.coordinator.state.topic_index import TopicIndex
 
 G = TypeVar("G", bound=CoordinatorGroup)
 
-_COMMITS = frozenset((commits.OffsetCommitKey, commits.LegacyOffsetCommitKey))
 _SHARED_KEYS: Mapping[type[ModernGroup[Any, Any]], Sequence[type[Message]]] = {
     ConsumerGroup: (
         consumer.ConsumerGroupMetadataKey,
@@ -87,8 +86,6 @@ class CoordinatorState:
         self.removed: dict[str, CoordinatorGroup] = {}
         self.skipped: Counter[str] = Counter()
         self._replay: dict[type, Callable[..., None]] = {
-            commits.LegacyOffsetCommitKey: self._offset,
-            commits.OffsetCommitKey: self._offset,
             classic.GroupMetadataKey: self._classic,
             consumer.ConsumerGroupPartitionMetadataKey: self._consumer_partition_metadata,
             consumer.ConsumerGroupRegularExpressionKey: self._consumer_regex,
@@ -124,12 +121,21 @@ class CoordinatorState:
             if isinstance(record, CoordinatorRecord):
                 if record.topic != CONSUMER_OFFSETS:
                     raise ReplayError(f"{record.name} belongs to topic {record.topic}")
-                key = record.key
+                key: Any = record.key
                 kind = type(key)
-                if kind in _COMMITS:
-                    self._offset(key, record.value, offset, producer_id)
-                else:
+                if kind is not OffsetCommitKey and kind is not LegacyOffsetCommitKey:
                     self._replay[kind](key, record.value)
+                elif record.value is None:
+                    self.offsets.remove(key.group, key.topic, key.partition)
+                else:  # most records of a log
+                    group = key.group
+                    if group not in self.groups:
+                        self.need_group(group)
+                    stored = committed_offset(record.value, offset)
+                    if producer_id is None or producer_id < 0:
+                        self.offsets.put(group, key.topic, key.partition, stored)
+                    else:
+                        self.offsets.put_pending(producer_id, group, key.topic, key.partition, stored)
             elif isinstance(record, ControlRecord):
                 self._control(record, producer_id)
             elif isinstance(record, UnknownRecord) and record.key is None:
@@ -245,20 +251,7 @@ class CoordinatorState:
             self.groups[group_id] = found
         return found
 
-    # Offsets and classic groups
-
-    def _offset(self, key: Any, value: Any, offset: int = -1, producer_id: int | None = -1) -> None:
-        group = key.group
-        if value is None:
-            self.offsets.remove(group, key.topic, key.partition)
-            return
-        if group not in self.groups:
-            self.need_group(group)
-        stored = committed_offset(value, offset)
-        if producer_id is None or producer_id < 0:
-            self.offsets.put(group, key.topic, key.partition, stored)
-        else:
-            self.offsets.put_pending(producer_id, group, key.topic, key.partition, stored)
+    # Classic groups
 
     def _classic(self, key: Any, value: Any) -> None:
         if value is None:

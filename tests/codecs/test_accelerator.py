@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from quorate.codecs import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord, is_accelerated
+from quorate.codecs import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord, Uuid, is_accelerated
 from quorate.codecs.accelerator import program
 from quorate.codecs.fast_decode import generated_decoder, message_decoder
 from quorate.codecs.fast_encode import (
@@ -173,6 +173,18 @@ def test_memory_does_not_grow() -> None:
     for _ in range(5):
         run()
     assert run() - before < 200, "about 15 calls for each of hundreds of messages"
+
+
+def test_ids_that_only_differ_in_some_bytes_are_distinguished() -> None:
+    """The accelerator keeps recent ids by their last byte."""
+    random = Random(3)
+    ids = [Uuid(random.randbytes(15) + bytes([last])) for last in (1, 1, 1, 65, 255) for _ in range(3)]
+    encode, decode = (make(OffsetCommitValue.spec, 4) for make in (message_encoder, message_decoder))
+    for topic_id in random.choices(ids, k=500):
+        value = OffsetCommitValue(offset=1, metadata="", commit_timestamp=1, topic_id=topic_id)
+        decoded: Any = decode(encode(value), 0)
+        assert decoded == value
+        assert type(decoded.topic_id) is Uuid
 
 
 @needs_accelerator
