@@ -3,7 +3,7 @@
 All assignors work on it. It is built once per input.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.java_order.few import few_strings_in_order
+from quorate.assignors.java_order.few import few_string_places
 from quorate.assignors.model import Assignment, Member
 from quorate.assignors.subscription_type import SubscriptionType
 from quorate.assignors.topology import Ints, Topology, grouped
@@ -20,6 +20,7 @@ from quorate.codecs import Uuid
 
 _FEW = 50
 """Of fewer members, lists are faster than arrays."""
+_NONE: Ints = np.empty(0, np.int64)
 
 __all__ = ["GroupSpec", "MemberSubscription", "Subscription", "SubscriptionType"]
 
@@ -63,7 +64,11 @@ class GroupSpec:
     - `subscriptions`: the distinct subscriptions, compared as sets; `subscription_of[m]` is that of
       member `m`.
     - `listings`: the distinct lists of names in subscriptions; `listing_of[m]` is that of member
-      `m`.
+      `m`; `listing_numbers` is the same as a list.
+    - `size`: how many members and partitions there are.
+    - `from_subscriptions`: cache of values that assignors derive from subscriptions and the
+      topology. `with_owned` passes it on to the new group. `from_owned` is that of values derived
+      from owned partitions.
     - `owned[owned_offsets[m]:owned_offsets[m + 1]]`: the owned partitions of member `m`, in its
       order; -1 for a partition that the topology does not have.
     - `withheld`: partitions (or -1) that no member owns but that the broker counts as owned,
@@ -74,7 +79,8 @@ class GroupSpec:
         self.members = members
         self.member_ids: Sequence[str] = tuple(members)
         self.topology = topology
-        self.withheld: Ints = np.empty(0, np.int64)
+        self.size = len(members) + topology.partition_count
+        self.withheld: Ints = _NONE
         # Members of one application usually share one list of names, often the same object. Only
         # distinct lists are compared as sets.
         by_identity: dict[int, int] = {}
@@ -82,24 +88,37 @@ class GroupSpec:
         by_key: dict[frozenset[str], int] = {}
         self.subscriptions: list[Subscription] = []
         meant: list[int] = []
-        self.listing_of: Ints = np.empty(len(members), np.int64)
-        for number, member in enumerate(members.values()):
-            listing = by_identity.get(id(member.topics))
+        self.listing_numbers: list[int] = []
+        for member in members.values():
+            topics = member.topics
+            listing = by_identity.get(id(topics))
             if listing is None:
-                names = tuple(member.topics)
+                names = tuple(topics)
                 listing = by_names.setdefault(names, len(meant))
                 if listing == len(meant):
                     subscription = Subscription(names, topology)
                     meant.append(by_key.setdefault(subscription.key, len(self.subscriptions)))
                     if meant[-1] == len(self.subscriptions):
                         self.subscriptions.append(subscription)
-                by_identity[id(member.topics)] = listing
-            self.listing_of[number] = listing
+                by_identity[id(topics)] = listing
+            self.listing_numbers.append(listing)
         self.listings: Sequence[tuple[str, ...]] = tuple(by_names)
-        self.subscription_of: Ints = np.array(meant, np.int64)[self.listing_of]
+        self._subscription_of_listing = meant
+        self.from_subscriptions: dict[Hashable, Any] = {}
+        self.from_owned: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         return len(self.member_ids)
+
+    @cached_property
+    def listing_of(self) -> Ints:
+        """The list of names of each member."""
+        return np.array(self.listing_numbers, np.int64)
+
+    @cached_property
+    def subscription_of(self) -> Ints:
+        """The subscription of each member."""
+        return np.array(self._subscription_of_listing, np.int64)[self.listing_of]
 
     @cached_property
     def subscription_type(self) -> SubscriptionType:
@@ -157,14 +176,6 @@ class GroupSpec:
         return assigned
 
     @cached_property
-    def from_subscriptions(self) -> dict[Hashable, Any]:
-        """Cache of values that assignors derive from subscriptions and the topology.
-
-        `with_owned` passes it on to the new group.
-        """
-        return {}
-
-    @cached_property
     def owned_offsets(self) -> Ints:
         """The start of each member's part of `owned`; one entry more than there are members."""
         offsets = np.zeros(len(self.members) + 1, np.int64)
@@ -184,9 +195,19 @@ class GroupSpec:
     @cached_property
     def owned_lists(self) -> Sequence[list[int]]:
         """Owned partitions of each member, as lists."""
+        if "owned" not in self.__dict__:
+            return [self._numbers_of(member.owned) if member.owned else [] for member in self.members.values()]
         owned: list[int] = self.owned.tolist()
         offsets: list[int] = self.owned_offsets.tolist()
         return [owned[start:end] for start, end in pairwise(offsets)]
+
+    def _numbers_of(self, owned: Iterable[tuple[str, int]]) -> list[int]:
+        ranges = self.topology.ranges
+        try:
+            return [ranges[topic][partition] if partition >= 0 else -1 for topic, partition in owned]
+        except (KeyError, IndexError):  # one that does not exist, or a topic with gaps
+            number = self.topology.number
+            return [number(topic, partition) for topic, partition in owned]
 
     @cached_property
     def owned_counts(self) -> Ints:
@@ -226,7 +247,8 @@ class GroupSpec:
     @cached_property
     def racks(self) -> list[str]:
         """The distinct racks of members."""
-        return list(dict.fromkeys(member.rack for member in self.members.values() if member.rack))
+        racks = [member.rack for member in self.members.values() if member.rack]
+        return list(dict.fromkeys(racks)) if racks else racks
 
     @cached_property
     def rack_of(self) -> Ints:
@@ -247,9 +269,16 @@ class GroupSpec:
     def hash_order(self) -> Ints:
         """Members in the iteration order of a Java HashMap, inserted in the order given."""
         if len(self) < _FEW:
-            walked = few_strings_in_order(self.member_ids)
-            return np.array([*map(self._number_of.__getitem__, walked)], np.int64)
+            return np.array(self.hash_places, np.int64)
         return java_order.hash_map_order(java_order.string_hashes(self.member_ids), keys=self.member_ids)
+
+    @cached_property
+    def hash_places(self) -> list[int]:
+        """The same as a list."""
+        if len(self) < _FEW and "hash_order" not in self.__dict__:
+            return few_string_places(self.member_ids)
+        places: list[int] = self.hash_order.tolist()
+        return places
 
     @cached_property
     def hash_place(self) -> Ints:
@@ -300,8 +329,9 @@ class GroupSpec:
         self.owned  # noqa: B018  # computed before that code runs
         other = GroupSpec.__new__(GroupSpec)
         for name, value in self.__dict__.items():
-            if name not in ("from_subscriptions", "owned_lists"):
+            if name != "owned_lists":
                 other.__dict__[name] = value.copy() if isinstance(value, np.ndarray | list | dict) else value
+        other.from_subscriptions, other.from_owned = {}, {}
         return other
 
     def with_owned(self, assignment: Assignment, *, generation: int = -1) -> "GroupSpec":
@@ -323,6 +353,7 @@ class GroupSpec:
         other.__dict__["owned_offsets"] = assignment.offsets
         other.__dict__["generations"] = np.full(len(self), generation, np.int64)
         other.__dict__["user_data"] = [None] * len(self)
+        other.from_owned = {}
         return other
 
 

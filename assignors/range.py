@@ -56,7 +56,7 @@ class RangeAssignor(Assignor):
         if not self._uses_racks:
             topics = topics_in_computed_order(group)
             return assigned_by_topic(group, topics, _plain(group.topology, topics, subscriber_sets(group)))
-        if len(group.subscriptions) == 1 and not group.racks and len(group) + int(group.topology.first[-1]) <= FEW:
+        if len(group.subscriptions) == 1 and not group.racks and group.size <= FEW:
             return assign_few(group)
         topics = topics_in_hash_order(group)
         subscribers = subscriber_sets(group)

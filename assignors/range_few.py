@@ -5,6 +5,7 @@ topics in the same way.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order.few import few_strings_in_order
@@ -13,14 +14,18 @@ from quorate.assignors.model import Assignment
 
 def assign_few(group: GroupSpec) -> Assignment:
     """Return the assignment of a group with one subscription; racks are ignored."""
-    index, first = group.topology.index, group.topology.lists.first
+    topology, listings = group.topology, group.listings
+    index, first = topology.index, topology.lists.first
     # The client collects the names in a HashSet, iterates it, and puts the names with partitions
     # into a HashMap.
-    names = [*dict.fromkeys(group.listings[int(group.listing_of[group.hash_order[0]])])]
-    walked = few_strings_in_order(names)
-    known = [name for name in walked if name in index and first[index[name]] < first[index[name] + 1]]
-    topics = [index[name] for name in few_strings_in_order(known)]
-    return Assignment.from_lists(group.topology, group.member_ids, divided(first, topics, group.sorted_places))
+    names: Sequence[str] = listings[0 if len(listings) == 1 else group.listing_numbers[group.hash_places[0]]]
+    if len(names) > 1:
+        names = few_strings_in_order([*dict.fromkeys(names)])
+        names = few_strings_in_order(
+            [name for name in names if name in index and first[index[name]] < first[index[name] + 1]]
+        )
+    topics = [index[name] for name in names if name in index]
+    return Assignment.from_lists(topology, group.member_ids, divided(first, topics, group.sorted_places))
 
 
 def divided(first: Sequence[int], topics: Iterable[int], members: Sequence[int]) -> list[list[int]]:
@@ -38,7 +43,10 @@ def divided(first: Sequence[int], topics: Iterable[int], members: Sequence[int])
                 numbers.append(number)
             continue
         share, extra = divmod(end - at, count)
-        for place, numbers in enumerate(in_order):
-            start, at = at, at + share + (place < extra)
-            numbers += range(start, at)
+        longer = at + extra * (share + 1)
+        parts: Iterable[Sequence[int]] = zip(*[iter(range(longer, end))] * share, strict=True)
+        if extra:
+            parts = chain(zip(*[iter(range(at, longer))] * (share + 1), strict=True), parts)
+        for numbers, part in zip(in_order, parts, strict=True):
+            numbers += part
     return assigned

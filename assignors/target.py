@@ -1,9 +1,9 @@
 """Target assignments of the coordinator: which members changed, and their records."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,21 +16,38 @@ Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
 """A member's target assignment as the coordinator writes it: topic ids with partitions."""
 
 
-@dataclass(frozen=True, slots=True)
 class TargetAssignment:
     """A new target assignment.
 
-    `assignment`: that of all members. `changed`: the numbers of members whose target differs from
-    the previous one, in the order in which the coordinator writes their records. (For a member
-    without a previous target it writes an empty record too.) The partitions of changed members are
-    in record order, those of others in the order given.
+    - `assignment`: that of all members. The partitions of changed members are in record order.
+    - `special_records`: records with deleted topics or topics without partitions, which
+      `assignment` cannot hold.
     """
 
-    group: GroupSpec
-    assignment: Assignment
-    changed: Ints
-    special_records: Mapping[int, Record] = field(default_factory=dict)
-    """Records with deleted topics or topics without partitions, which `assignment` cannot hold."""
+    __slots__ = ("_changed", "assignment", "group", "special_records")
+
+    def __init__(
+        self,
+        group: GroupSpec,
+        assignment: Assignment,
+        changed: Ints | Callable[[], Ints],
+        special_records: Mapping[int, Record] = MappingProxyType({}),
+    ) -> None:
+        self.group = group
+        self.assignment = assignment
+        self._changed = changed
+        self.special_records = special_records
+
+    @property
+    def changed(self) -> Ints:
+        """The numbers of members whose target differs from the previous one.
+
+        They are in the order in which the coordinator writes their records. (For a member without a
+        previous target it writes an empty record too.)
+        """
+        if callable(self._changed):
+            self._changed = self._changed()
+        return self._changed
 
     def record(self, member: int) -> Record:
         """Return the record of a changed member; `member` is its number in the group."""
@@ -71,14 +88,10 @@ def target_of_changed(group: GroupSpec, changed: Ints, numbers: Ints, counts: In
 
 
 def target_of_all(group: GroupSpec, numbers: Ints, counts: Ints) -> TargetAssignment:
-    """Return the target assignment of partitions `numbers`, member after member in group order.
-
-    Unchanged members' partitions are written to `numbers` in the order given.
-    """
-    changed = changed_members(group, numbers, counts)
+    """Return the target assignment of partitions `numbers`, member after member in group order."""
     offsets = np.concatenate([[0], np.cumsum(counts)])
-    _keep_others(group, changed, offsets, numbers)
-    return TargetAssignment(group, Assignment(group.topology, group.member_ids, offsets, numbers), changed)
+    assignment = Assignment(group.topology, group.member_ids, offsets, numbers)
+    return TargetAssignment(group, assignment, lambda: changed_members(group, numbers, counts))
 
 
 def changed_members(group: GroupSpec, numbers: Ints, counts: Ints) -> Ints:
@@ -118,24 +131,19 @@ def _members_at_once(group: GroupSpec, partitions: int) -> int:
 
 def target_of_all_few(group: GroupSpec, numbers: list[list[int]]) -> TargetAssignment:
     """Return the same as `target_of_all`, of the partitions of each member as lists."""
-    owned, changed = group.owned_lists, list[int]()
-    for member in group.hash_order.tolist():
-        before, after = owned[member], numbers[member]
-        if len(before) == len(after) and {*before} == {*after}:
-            numbers[member] = before
-        else:
-            changed.append(member)
-    assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
-    return TargetAssignment(group, assignment, np.array(changed, np.int64))
+
+    def changed() -> Ints:
+        pairs = zip(group.owned_lists, numbers, strict=True)
+        differ = [len(before) != len(after) or {*before} != {*after} for before, after in pairs]
+        return np.array([member for member in group.hash_places if differ[member]], np.int64)
+
+    return TargetAssignment(group, Assignment.from_lists(group.topology, group.member_ids, numbers), changed)
 
 
-def target_of_few(group: GroupSpec, changed: Iterable[tuple[int, Mapping[int, Sequence[int]]]]) -> TargetAssignment:
-    """Return the target assignment if only these members get new partitions, by topic."""
-    numbers_of = group.topology.lists.numbers
+def target_of_few(group: GroupSpec, changed: Sequence[tuple[int, list[int]]]) -> TargetAssignment:
+    """Return the target assignment if only these members get new partitions."""
     numbers = list(group.owned_lists)
-    members: list[int] = []
     for member, target in changed:
-        members.append(member)
-        numbers[member] = numbers_of(target)
+        numbers[member] = target
     assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
-    return TargetAssignment(group, assignment, np.array(members, np.int64))
+    return TargetAssignment(group, assignment, lambda: np.array([member for member, _ in changed], np.int64))

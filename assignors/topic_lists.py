@@ -3,11 +3,11 @@
 It does not need NumPy.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from quorate.assignors.java_order import JavaHashMap, hash_map_capacity, java_hash
-from quorate.assignors.java_order.few import is_crowded
+from quorate.assignors.java_order.few import is_crowded, may_be_crowded
 from quorate.assignors.java_order.hash_map import TREE_FROM
 from quorate.assignors.java_order.hashes import comparable
 from quorate.codecs import Uuid
@@ -20,7 +20,7 @@ class TopicLists:
     than there are topics. `topic_of`, `partition_of`: topic and partition of each number.
     """
 
-    __slots__ = ("_ids", "_plain", "_spread", "first", "partition_of", "topic_of")
+    __slots__ = ("_buckets", "_crowded", "_ids", "_long", "_plain", "_spread", "first", "partition_of", "topic_of")
 
     def __init__(
         self, ids: Sequence[Uuid], first: Sequence[int], topic_of: Sequence[int], partition_of: Sequence[int]
@@ -28,6 +28,9 @@ class TopicLists:
         self._ids = ids
         self._spread: list[int] | None = None
         self._plain: bool | None = None
+        self._long: bool | None = None
+        self._buckets: dict[int, list[int]] = {}
+        self._crowded: dict[int, bool] = {}
         self.first = first
         self.topic_of = topic_of
         self.partition_of = partition_of
@@ -48,23 +51,82 @@ class TopicLists:
             self._plain = all(first == end or self.partition_of[end - 1] == end - 1 - first for first, end in bounds)
         return self._plain
 
-    def numbers(self, target: Mapping[int, Iterable[int]]) -> list[int]:
-        """Return the numbers of partitions by topic; they must exist."""
-        first = self.first
+    @property
+    def may_have_trees(self) -> bool:
+        """Whether a set of one topic's partitions may have a bucket that is a tree.
+
+        Buckets of the smallest table have every 16th partition.
+        """
+        if self._long is None:
+            self._long = max(self.partition_of, default=0) >= 16 * (TREE_FROM - 1)
+        return self._long
+
+    def numbers(self, topic: int, partitions: Iterable[int]) -> list[int]:
+        """Return the numbers of partitions of a topic; they must exist."""
+        first = self.first[topic]
         if self.is_plain:
-            return [first[topic] + partition for topic, partitions in target.items() for partition in partitions]
-        found: list[int] = []
-        for topic, partitions in target.items():
-            ids = self.partition_of[first[topic] : first[topic + 1]]
-            found += [first[topic] + ids.index(partition) for partition in partitions]
+            return [first + partition for partition in partitions]
+        ids = self.partition_of[first : self.first[topic + 1]]
+        return [first + ids.index(partition) for partition in partitions]
+
+    def by_topic(self, numbers: Iterable[int]) -> dict[int, list[int]]:
+        """Return topics with their partitions, in order of first appearance."""
+        topic_of, partition_of = self.topic_of, self.partition_of
+        found: dict[int, list[int]] = {}
+        for number in numbers:
+            topic = topic_of[number]
+            if topic in found:
+                found[topic].append(partition_of[number])
+            else:
+                found[topic] = [partition_of[number]]
         return found
+
+    def places_by_partition(self, topics: Sequence[int]) -> list[int]:
+        """Return a sort key of each number: by partition, then by place among `topics`."""
+        first, step, is_plain = self.first, len(topics), self.is_plain
+        places = [0] * first[-1]
+        for place, topic in enumerate(topics):
+            start, end = first[topic], first[topic + 1]
+            if is_plain:
+                places[start:end] = range(place, place + (end - start) * step, step)
+            else:
+                places[start:end] = [place + partition * step for partition in self.partition_of[start:end]]
+        return places
+
+    def sorted_by_bucket(self, numbers: Iterable[int], buckets: int) -> list[int]:
+        """Return partition numbers in the order of a HashMap whose keys are their topics.
+
+        Topics in the same bucket, and partitions of the same topic, keep their order.
+        """
+        bucket_of = self._buckets.get(buckets)
+        if bucket_of is None:
+            bucket_of = self._buckets[buckets] = []
+            for (first, end), spread in zip(pairwise(self.first), self.spread, strict=True):
+                bucket_of += [spread & (buckets - 1)] * (end - first)
+        return sorted(numbers, key=bucket_of.__getitem__)
+
+    def may_be_crowded(self, first: int) -> bool:
+        """Return whether a HashMap with any of these topics may have a tree.
+
+        `first`: its buckets when it was empty.
+        """
+        crowded = self._crowded.get(first)
+        if crowded is None:
+            crowded = self._crowded[first] = may_be_crowded(self.spread, first)
+        return crowded
 
     def is_crowded(self, topics: Sequence[int], capacity: int) -> bool:
         """Return whether a HashMap with `capacity` buckets may have a tree of these topics."""
-        return len(topics) > TREE_FROM and is_crowded([self.spread[topic] for topic in topics], capacity)
+        if len(topics) <= TREE_FROM or not self.may_be_crowded(capacity):
+            return False
+        spread = self.spread
+        return is_crowded([spread[topic] for topic in topics], capacity)
 
-    def ordered(self, topics: Sequence[int], capacity: int = 16) -> Sequence[int]:
-        """Return the keys of a HashMap with `capacity` buckets into which these topics were put."""
+    def ordered(self, topics: Sequence[int], capacity: int = 16, *, others: int = 0) -> Sequence[int]:
+        """Return the keys of a HashMap with `capacity` buckets into which these topics were put.
+
+        `others`: how many keys it has that are no topics here, and only make it grow.
+        """
         if len(topics) < 2:
             return topics
         spread = self.spread
@@ -73,8 +135,9 @@ class TopicLists:
             for topic in topics:
                 made.put(topic, None)
             return list(made)
-        mask = hash_map_capacity(len(topics), capacity) - 1
-        return sorted(topics, key=lambda topic: spread[topic] & mask)
+        mask = hash_map_capacity(len(topics) + others, capacity) - 1
+        buckets = [spread[topic] & mask for topic in topics]
+        return [topics[place] for place in sorted(range(len(topics)), key=buckets.__getitem__)]
 
     def map(self, capacity: int) -> JavaHashMap[int, None]:
         """Create a map whose keys are topics."""

@@ -122,6 +122,7 @@ class Topology:
         self.first: Ints = np.zeros(len(self.topics) + 1, np.int64)
         np.cumsum([topic.partitions for topic in self.topics], out=self.first[1:])
         self._starts: list[int] = self.first.tolist()  # read in half the time, one by one
+        self.partition_count = self._starts[-1]
 
     @classmethod
     def of(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from quorate.assignors import Assignment, Assignor, GroupSpec, Member, Topic, Topology
+from quorate.assignors.server import homogeneous
+from quorate.assignors.server.ids import subscribed_in_order
 from quorate.codecs import Uuid
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
@@ -129,17 +131,35 @@ def _owning(member: Member, assignment: Assignment, name: str, user_data: bool) 
 
 
 def group(members: dict[str, Member], cell: Cell) -> GroupSpec:
-    """Prepare a group with the attributes that Java's benchmark prepares, too.
+    """Prepare a group with what Java's benchmark prepares, too.
 
-    These are hash maps of members, owned partitions, and racks.
+    These are hash maps and sets: of members, names in subscriptions, owned partitions, and owners;
+    and racks.
     """
     made = GroupSpec(members, topology_of(cell.members, cell.ratio, cell.topics, cell.racks))
     for name in _GIVEN:
         getattr(made, name)
+    for listing in range(len(made.listings)):
+        subscribed_in_order(made, listing, _JDK)
+    if made.size <= homogeneous.FEW:
+        homogeneous.taken_partitions(made)
+        for member in range(len(made)):
+            homogeneous.previous_of(made, _JDK, member)
     return made
 
 
-_GIVEN = ("owned", "owned_offsets", "owned_lists", "generations", "user_data", "hash_order", "racks", "rack_of")
+_JDK = 17
+_GIVEN = (
+    "owned",
+    "owned_offsets",
+    "owned_lists",
+    "generations",
+    "user_data",
+    "hash_order",
+    "hash_places",
+    "racks",
+    "rack_of",
+)
 _COMPUTED = {name for name, each in vars(GroupSpec).items() if isinstance(each, cached_property)} - set(_GIVEN)
 
 
@@ -150,4 +170,6 @@ def fresh(prepared: GroupSpec) -> GroupSpec:
     """
     copy = GroupSpec.__new__(GroupSpec)
     copy.__dict__.update({name: prepared.__dict__[name] for name in prepared.__dict__.keys() - _COMPUTED})
+    copy.from_subscriptions = prepared.from_subscriptions.copy()
+    copy.from_owned = prepared.from_owned.copy()
     return copy

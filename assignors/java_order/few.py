@@ -42,6 +42,17 @@ def few_strings_in_order(texts: Sequence[str], capacity: int = _DEFAULT) -> Sequ
     return _in_order(texts, list(map(_spread_of, texts)), capacity)
 
 
+def few_string_places(texts: Sequence[str], capacity: int = _DEFAULT) -> list[int]:
+    """Return the positions of different texts in that order."""
+    spreaded = list(map(_spread_of, texts))
+    if len(texts) > TREE_FROM and is_crowded(spreaded, capacity):
+        return list(
+            map({text: place for place, text in enumerate(texts)}.__getitem__, _in_order(texts, spreaded, capacity))
+        )
+    mask = hash_map_capacity(len(texts), capacity) - 1
+    return sorted(range(len(texts)), key=list(map(mask.__and__, spreaded)).__getitem__)
+
+
 def copied_set(texts: Sequence[str], jdk: int = 17) -> list[str]:
     """Return texts in the iteration order of `new HashSet(collection)` on that JDK.
 

@@ -14,6 +14,7 @@ from abc import abstractmethod
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec, SubscriptionType
 from quorate.assignors.model import Assignment, AssignorError
+from quorate.assignors.server.homogeneous_few import STABLE_SINCE
 from quorate.assignors.target import Record, TargetAssignment
 from quorate.codecs.releases import KafkaVersion
 
@@ -39,6 +40,9 @@ class KafkaServerAssignor(Assignor):
         self.version = version
         self.jdk = jdk
         self.subscription_type = subscription_type
+        # Versions are compared once, as that takes a microsecond.
+        self._checked: KafkaVersion | None = None
+        self._keeps_extra = version >= STABLE_SINCE
 
     def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`. Raises `AssignorError`."""
@@ -56,9 +60,12 @@ class KafkaServerAssignor(Assignor):
 
     def _require_version(self, *needed: KafkaVersion) -> None:
         """Raise `AssignorError` for a release that is older than all of `needed`."""
+        if self.version is self._checked:
+            return
         oldest = min(needed)
         if self.version < oldest:
             raise AssignorError(
                 f"{self.name} supports Kafka {oldest} to {KafkaVersion.NEWEST}, not {self.version}; "
                 "leave `version` out, or give a later one"
             )
+        self._checked = self.version

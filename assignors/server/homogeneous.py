@@ -7,6 +7,7 @@ last members (KAFKA-18688; in 4.0.0 to the first members, whatever they own).
 """
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain, filterfalse
 
 import numpy as np
@@ -14,13 +15,18 @@ import numpy.typing as npt
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, AssignorError
-from quorate.assignors.server.homogeneous_few import LEFT_OVER, STABLE_SINCE, FewMembers, Read, assign_few
+from quorate.assignors.server.homogeneous_few import (
+    LEFT_OVER,
+    FewMembers,
+    Previous,
+    assign_few,
+    previous_target,
+)
 from quorate.assignors.server.ids import subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, lay_out_first, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
 from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_few
 from quorate.assignors.topology import Ints, stable_order
-from quorate.codecs.releases import KafkaVersion
 
 Bools = npt.NDArray[np.bool_]
 
@@ -31,15 +37,16 @@ A quarter of that without previous targets: then all members change.
 """
 
 
-def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> TargetAssignment:
+def assign_homogeneous(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAssignment:
     """Return the new target assignment.
 
-    Raises `AssignorError` if a topic has no id, or if partitions are left over, which happens only
-    if a partition has several owners.
+    `stable`: members keep their extra partition, as since `STABLE_SINCE`. Raises `AssignorError` if
+    a topic has no id, or if partitions are left over, which happens only if a partition has several
+    owners.
     """
     topology = group.topology
-    if len(group) + int(topology.first[-1]) <= (FEW if len(group.owned) else FEW // 4):  # or else all members change
-        return target_of_few(group, assign_few(_few_members(group, jdk), jdk, stable=version >= STABLE_SINCE))
+    if group.size <= FEW and (group.size <= FEW // 4 or any(group.owned_lists)):
+        return target_of_few(group, assign_few(_few_members(group, jdk), jdk, stable=stable))
     order = group.hash_order
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
     subscribed = np.zeros(len(topology), np.bool_)
@@ -47,7 +54,7 @@ def assign_homogeneous(group: GroupSpec, version: KafkaVersion, jdk: int) -> Tar
     lengths = group.owned_counts[order]
     has = _owned_of(group, subscribed)[order]
     total = int(topology.sizes[topics].sum())
-    shares = _shares(has, total, stable=version >= STABLE_SINCE)
+    shares = _shares(has, total, stable=stable)
     keeps = np.minimum(has, shares)
     wanted = shares - keeps
     if total and not len(group.owned) and not len(group.withheld) and topology.has_short_ranges:
@@ -96,37 +103,42 @@ def _first_target(group: GroupSpec, topics: Ints, wanted: Ints, jdk: int) -> Tar
 def _few_members(group: GroupSpec, jdk: int) -> FewMembers:
     """Return the group as lists."""
     lists, owned = group.topology.lists, group.owned_lists
-    first, topic_of, partition_of = lists.first, lists.topic_of, lists.partition_of
-    order: list[int] = group.hash_order.tolist()
-    topics = subscribed_few(group, int(group.listing_of[order[0]]), jdk)
-    subscribed = frozenset(topics)
-    taken = {*chain.from_iterable(owned)}
-    counts = list(map(len, owned))
-    usable = counts
-    if len(subscribed) < len(group.topology) or -1 in taken:
-        usable = [sum(number >= 0 and topic_of[number] in subscribed for number in numbers) for numbers in owned]
-    if len(group.withheld):
-        taken.update(group.withheld.tolist())
+    first, topic_of = lists.first, lists.topic_of
+    order = group.hash_places
+    topics = subscribed_few(group, group.listing_numbers[order[0]], jdk)
     unowned: list[int] = []
     for topic in topics:
         unowned += range(first[topic], first[topic + 1])
     total = len(unowned)
-    if taken:
-        unowned = [*filterfalse(taken.__contains__, unowned)]
+    counts = usable = list(map(len, owned))
+    if not any(counts) and not len(group.withheld):
+        return FewMembers(lists, topics, order, counts, counts, unowned, total, partial(previous_of, group, jdk))
+    taken = taken_partitions(group)
+    unowned = [*filterfalse(taken.__contains__, unowned)]
+    if total < group.topology.partition_count or -1 in taken:
+        subscribed = frozenset(topics)
+        usable = [sum(number >= 0 and topic_of[number] in subscribed for number in numbers) for numbers in owned]
+    return FewMembers(lists, topics, order, counts, usable, unowned, total, partial(previous_of, group, jdk))
 
-    def read(member: int) -> tuple[Read, int]:
-        numbers, found = owned[member], dict[int, list[int]]()
-        for number in numbers:
-            if number < 0:
-                continue
-            topic = topic_of[number]
-            if topic in found:
-                found[topic].append(partition_of[number])
-            else:
-                found[topic] = [partition_of[number]]
-        return found, deleted_topics(group, member) if -1 in numbers else 0
 
-    return FewMembers(lists, subscribed, order, counts, usable, unowned, total, read)
+def taken_partitions(group: GroupSpec) -> frozenset[int]:
+    """Return the partitions that have an owner for the broker."""
+    found: frozenset[int] | None = group.from_owned.get("taken")
+    if found is None:
+        found = group.from_owned["taken"] = frozenset(chain(*group.owned_lists, group.withheld.tolist()))
+    return found
+
+
+def previous_of(group: GroupSpec, jdk: int, member: int) -> Previous:
+    """Return the previous target of a member as the broker's map has it."""
+    key = ("previous", member, jdk)
+    found: Previous | None = group.from_owned.get(key)
+    if found is None:
+        lists, numbers, deleted = group.topology.lists, group.owned_lists[member], 0
+        if -1 in numbers:
+            numbers, deleted = [number for number in numbers if number >= 0], deleted_topics(group, member)
+        found = group.from_owned[key] = previous_target(lists, lists.by_topic(numbers), deleted, jdk)
+    return found
 
 
 def _unowned(group: GroupSpec, topics: Ints) -> Ints:

@@ -2,10 +2,13 @@
 
 It returns the same as `homogeneous`, whose arrays take about a millisecond for the smallest group,
 and does not need NumPy. It works on `FewMembers`, which is made from a `GroupSpec`, or by the
-coordinator from its own group.
+coordinator from its own group. A target is one list of the numbers of partitions, in the order of
+the broker's map of topics, and of the sets in it.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from quorate.assignors.errors import AssignorError
 from quorate.assignors.java_order import copied_set_capacity, hash_map_capacity, table_size
@@ -19,8 +22,44 @@ STABLE_SINCE = KafkaVersion(4, 0, 1)
 """KAFKA-18688: members keep their extra partition."""
 
 LEFT_OVER = "partitions would be left over: a partition of the previous target has several owners; give it one"
-Read = Mapping[int, Sequence[int]]
-"""Topics and their partitions, as a record lists them."""
+
+
+class Previous(NamedTuple):
+    """The previous target of a member, as the broker's map has it.
+
+    - `numbers`: its partitions, in the order of the map.
+    - `topics`: how many topics these are of; `deleted`: how many more were deleted.
+    - `has_trees`: whether a set of it may have a bucket that is a tree.
+    """
+
+    numbers: list[int]
+    topics: int
+    deleted: int
+    has_trees: bool
+
+
+_NOTHING = Previous([], 0, 0, False)
+_WINDOW = 4
+"""Partitions 0 to 15, 16 to 31 … have ascending buckets in tables of any size."""
+
+
+def previous_target(lists: TopicLists, record: Mapping[int, Sequence[int]], deleted: int, jdk: int) -> Previous:
+    """Return a target as the broker reads it from a record.
+
+    `record`: topics with their partitions; `deleted`: how many more topics it has that were
+    deleted.
+    """
+    numbers: list[int] = []
+    has_trees = False
+    for topic in lists.ordered(list(record), others=deleted):
+        partitions = record[topic]
+        count = len(partitions)
+        if count > 1:
+            partitions = few_numbers_in_order(partitions, copied_set_capacity(count, jdk))
+            if count >= TREE_FROM and (lists.may_have_trees or len(partitions) < count):
+                has_trees = True
+        numbers += lists.numbers(topic, partitions)
+    return Previous(numbers, len(record), deleted, has_trees)
 
 
 @dataclass(slots=True)
@@ -33,20 +72,20 @@ class FewMembers:
       subscribed topics.
     - `unowned`: numbers of the subscribed topics' partitions without an owner, topic after topic in
       the broker's order; `total`: how many partitions these topics have.
-    - `read`: returns a member's target, and how many of its topics were deleted.
+    - `previous`: returns the target of a member with partitions.
     """
 
     topics: TopicLists
-    subscribed: frozenset[int]
+    subscribed: Collection[int]
     order: Sequence[int]
     counts: Sequence[int]
     usable: Sequence[int]
     unowned: list[int]
     total: int
-    read: Callable[[int], tuple[Read, int]]
+    previous: Callable[[int], Previous]
 
 
-def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Read]]:
+def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, list[int]]]:
     """Return the members whose target changes, in the order of their records, and their targets.
 
     Topics and partitions are in record order. Raises `AssignorError`, see
@@ -57,9 +96,8 @@ def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Re
     least, extra = divmod(few.total, left)
     # The changes of each member: what it keeps, and how many it gets. What members lose follows
     # what had no owner.
-    changing: list[tuple[int, _Target, int, bool]] = []
+    changing: list[tuple[int, Previous, list[int], int, bool]] = []
     wanted_by_all = 0
-    nothing = _Target(few, None, jdk)
     for member in order:
         has = usable[member]
         share = least
@@ -73,130 +111,124 @@ def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Re
             share += 1
             extra -= 1
         left -= 1
-        if has == share == counts[member]:
+        count = counts[member]
+        if has == share == count:
             continue
         wanted = share - has if has < share else 0
         wanted_by_all += wanted
-        keeps = min(has, share)
-        loses = keeps < counts[member]
-        target = _Target(few, member, jdk) if counts[member] else nothing
-        if loses:
-            row += target.keep(keeps, few.subscribed)
-        changing.append((member, target, wanted, loses))
+        if not count:
+            changing.append((member, _NOTHING, [], wanted, False))
+            continue
+        before = few.previous(member)
+        kept = before.numbers
+        if has < count:
+            topic_of, subscribed = few.topics.topic_of, few.subscribed
+            kept = [number for number in kept if topic_of[number] in subscribed]
+        if has > share:
+            row += kept[share:]
+            kept = kept[:share]
+        changing.append((member, before, kept, wanted, has < count or has > share))
     if len(row) > wanted_by_all:
         raise AssignorError(LEFT_OVER)
     at = 0
-    changed: list[tuple[int, Read]] = []
-    for member, target, wanted, loses in changing:
+    changed: list[tuple[int, list[int]]] = []
+    for member, before, kept, wanted, loses in changing:
         added = row[at : at + wanted]  # fewer if some partitions have several owners
         at += len(added)
         if added or loses:
-            changed.append((member, target.with_added(added)))
+            changed.append((member, _in_order(few.topics, before, kept, added, jdk)))
     return changed
 
 
-class _Target:
-    """The target of one member, from the previous one to the new one.
+@lru_cache(maxsize=1 << 10)
+def _copied_map(topics: int, deleted: int) -> tuple[int, int]:
+    """Return the buckets of a copy of a map, when it is empty, and when it has the topics.
 
-    The broker reads the previous one from its record (`read`), and changes a copy. `before`: that
-    copy, in its order; `kept`: what is left of it; `deleted`: how many topics it had that were
-    deleted.
+    Deleted topics count for the size of the copy.
     """
+    first = table_size(topics + deleted)
+    if deleted:
+        first = hash_map_capacity(topics + deleted, first)
+    return first, hash_map_capacity(topics, first)
 
-    __slots__ = ("before", "deleted", "jdk", "kept", "read", "topics")
 
-    def __init__(self, few: FewMembers, member: int | None, jdk: int) -> None:
-        self.topics = few.topics
-        self.jdk = jdk
-        self.deleted = 0
-        self.read: Read = {}
-        self.before: Read = {}
-        if member is not None:
-            read, self.deleted = few.read(member)
-            self.read = read
-            self.before = {
-                topic: few_numbers_in_order(read[topic], copied_set_capacity(len(read[topic]), jdk))
-                for topic in few.topics.ordered(list(read), hash_map_capacity(len(read) + self.deleted))
-            }
-        self.kept = self.before
+def _in_order(topics: TopicLists, before: Previous, kept: list[int], added: list[int], jdk: int) -> list[int]:
+    """Return a target in record order: that of the copy of a map that the broker changes.
 
-    def keep(self, most: int, subscribed: Container[int]) -> list[int]:
-        """Keep so many partitions of subscribed topics; return the others of these, in order."""
-        lost: list[int] = []
-        kept: dict[int, Sequence[int]] = {}
-        for topic, partitions in self.before.items():
-            if topic not in subscribed:
-                continue
-            if most:
-                kept[topic] = partitions[:most]
-            if len(partitions) > most:
-                lost += self.topics.numbers({topic: partitions[most:]})
-                most = 0
-            else:
-                most -= len(partitions)
-        self.kept = kept
-        return lost
+    The copy was made of `before`. All but `kept` are removed, in its order, and `added` put.
+    """
+    if not added:
+        # A table of the same size, in which no bucket is a tree, has the same order of partitions.
+        if not before.has_trees:
+            if before.topics == 1:
+                return kept
+            first, buckets = _copied_map(before.topics, before.deleted)
+            if before.topics < TREE_FROM or not topics.may_be_crowded(first):
+                return topics.sorted_by_bucket(kept, buckets)
+    elif not kept:
+        if len(added) == 1:
+            return added
+        topic = topics.topic_of[added[0]]
+        first, lowest, highest = topics.first[topic], min(added), max(added)
+        if first <= lowest and highest < topics.first[topic + 1] and topics.is_plain:
+            if (lowest - first) >> _WINDOW == (highest - first) >> _WINDOW:
+                return sorted(added)
+            return topics.numbers(topic, changed_numbers_in_order((), (), [number - first for number in added]))
+    return _in_general_order(topics, before, kept, added, jdk)
 
-    def with_added(self, numbers: Sequence[int]) -> Read:
-        """Add partitions; return all in record order."""
-        topic_of, partition_of, kept = self.topics.topic_of, self.topics.partition_of, self.kept
-        if len(numbers) == 1 and not kept:
-            return {topic_of[numbers[0]]: (partition_of[numbers[0]],)}
-        added: dict[int, list[int]] = {}
-        for number in numbers:
-            topic = topic_of[number]
-            if topic in added:
-                added[topic].append(partition_of[number])
-            else:
-                added[topic] = [partition_of[number]]
-        new = [topic for topic in added if topic not in kept]
-        names = [*reversed(new), *kept]
-        if len(names) > 1:
-            # `computeIfAbsent` grows a full table before the lookup, so a topic that only the last
-            # call added is not counted.
-            last = topic_of[numbers[-1]] if numbers else -1
-            counted = len(names) - (last in added and last not in kept and len(added[last]) == 1)
-            names = self._in_order(names, counted, numbers)
-        return {topic: self._partitions(topic, added.get(topic, ())) for topic in names}
 
-    def _partitions(self, topic: int, added: Sequence[int]) -> Sequence[int]:
-        """Return the partitions of a topic in the order of a set: a copy, or else a new one."""
-        kept = self.kept.get(topic)
-        if kept is None:
-            return changed_numbers_in_order((), (), added)
-        if not added and (len(kept) == 1 or len(self.read[topic]) < TREE_FROM):
-            return kept  # a table of the same size, in which no bucket is a tree, has the same order
-        before = self.before[topic]
-        return changed_numbers_in_order(before, kept, added, copied_set_capacity(len(before), self.jdk))
+def _in_general_order(topics: TopicLists, before: Previous, kept: list[int], added: list[int], jdk: int) -> list[int]:
+    old, left, new = topics.by_topic(before.numbers), topics.by_topic(kept), topics.by_topic(added)
+    names = [*reversed([topic for topic in new if topic not in left]), *left]
+    if len(names) > 1:
+        # `computeIfAbsent` grows a full table before the lookup, so a topic that only the last
+        # call added is not counted.
+        last = topics.topic_of[added[-1]] if added else -1
+        counted = len(names) - (last in new and last not in left and len(new[last]) == 1)
+        names = _topics_in_order(topics, before, old, left, names, counted, added)
+    numbers: list[int] = []
+    for topic in names:
+        given = old[topic] if topic in left else ()  # else a new set
+        capacity = copied_set_capacity(len(given), jdk)
+        partitions = changed_numbers_in_order(given, left.get(topic, ()), new.get(topic, ()), capacity)
+        numbers += topics.numbers(topic, partitions)
+    return numbers
 
-    def _in_order(self, names: list[int], counted: int, numbers: Sequence[int]) -> list[int]:
-        """Return topics in the order of the map: new ones (newest first), then kept ones.
 
-        That is the order within a bucket, which a growing table keeps: `computeIfAbsent` inserts at
-        its head, `put` at its end. Where a bucket might become a tree, all steps are repeated with
-        a `JavaHashMap`. The table grows to hold `counted` topics.
-        """
-        spread, before = self.topics.spread, self.before
-        first = table_size(len(before) + self.deleted)
-        if self.deleted:  # they count for the size of the copy
-            first = hash_map_capacity(len(before) + self.deleted, first)
-        if len(before) + len(names) >= TREE_FROM and may_be_crowded(
-            [spread[topic] for topic in {*before, *names}], first
-        ):
-            return self._step_by_step(first, numbers)
-        buckets = hash_map_capacity(len(before), first)
-        if numbers:
-            buckets = hash_map_capacity(counted, buckets)
-        mask = buckets - 1
-        return sorted(names, key=lambda topic: spread[topic] & mask)
+def _topics_in_order(
+    topics: TopicLists,
+    before: Previous,
+    old: Collection[int],
+    left: Collection[int],
+    names: list[int],
+    counted: int,
+    added: Sequence[int],
+) -> list[int]:
+    """Return topics in the order of the map: new ones (newest first), then kept ones.
 
-    def _step_by_step(self, first: int, numbers: Iterable[int]) -> list[int]:
-        made = self.topics.map(first)
-        for topic in self.before:
-            made.put(topic, None)
-        for topic in self.before:
-            if topic not in self.kept:
-                made.remove(topic)
-        for number in numbers:
-            made.compute_if_absent(self.topics.topic_of[number], lambda: None)
-        return list(made)
+    That is the order within a bucket, which a growing table keeps: `computeIfAbsent` inserts at its
+    head, `put` at its end. Where a bucket might become a tree, all steps are repeated with a
+    `JavaHashMap`. The table grows to hold `counted` topics.
+    """
+    spread = topics.spread
+    first, buckets = _copied_map(before.topics, before.deleted)
+    if before.topics + len(names) >= TREE_FROM and may_be_crowded([spread[topic] for topic in {*old, *names}], first):
+        return _step_by_step(topics, first, old, left, added)
+    if added:
+        buckets = hash_map_capacity(counted, buckets)
+    mask = buckets - 1
+    return sorted(names, key=lambda topic: spread[topic] & mask)
+
+
+def _step_by_step(
+    topics: TopicLists, first: int, old: Iterable[int], left: Collection[int], added: Iterable[int]
+) -> list[int]:
+    made = topics.map(first)
+    for topic in old:
+        made.put(topic, None)
+    for topic in old:
+        if topic not in left:
+            made.remove(topic)
+    for number in added:
+        made.compute_if_absent(topics.topic_of[number], lambda: None)
+    return list(made)

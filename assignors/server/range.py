@@ -42,7 +42,7 @@ class ServerRangeAssignor(KafkaServerAssignor):
         if not len(group):
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
-            if len(group) + int(group.topology.first[-1]) <= FEW:
+            if group.size <= FEW:
                 found = assign_few(group, self.jdk)
                 if found is not None:
                     return found
@@ -69,7 +69,7 @@ def assign_few(group: GroupSpec, jdk: int) -> TargetAssignment | None:
     `None` if a map of topics may have a crowded bucket. Raises `AssignorError`.
     """
     members, lists = group.sorted_places, group.topology.lists
-    topics = few_in_broker_order(group, int(group.listing_of[members[0]]), jdk)
+    topics = few_in_broker_order(group, group.listing_numbers[members[0]], jdk)
     capacity = java_order.table_size(len(topics) * 4 // 3 + 1)
     if lists.is_crowded(topics, capacity):
         return None

@@ -33,5 +33,5 @@ class UniformAssignor(KafkaServerAssignor):
         if not len(group):
             return target_of_changed(group, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
         if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
-            return assign_homogeneous(group, self.version, self.jdk)
+            return assign_homogeneous(group, self.jdk, stable=self._keeps_extra)
         return assign_heterogeneous(group, self.jdk)

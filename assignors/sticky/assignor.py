@@ -65,7 +65,7 @@ class _Sticky(Assignor):
                 "leave `version` out, or give a later one"
             )
         as_of_3_7 = self._as_of_3_7
-        if len(group.subscriptions) == 1 and not group.racks and len(group) + int(group.topology.first[-1]) <= FEW:
+        if len(group.subscriptions) == 1 and not group.racks and group.size <= FEW:
             found = assign_few(group, self._owned(group), as_of_3_7=as_of_3_7, hands_over=self._hands_over)
             if found is not None:
                 return found

@@ -3,8 +3,8 @@
 It is `constrained` without racks, and without partitions that several members claim.
 """
 
-from collections.abc import Sequence
-from itertools import chain, filterfalse
+from collections.abc import Collection, Sequence
+from itertools import chain, filterfalse, repeat
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order import in_java_order
@@ -20,20 +20,18 @@ def owned_in_user_data(group: GroupSpec) -> list[list[int]]:
     owned = list(group.owned_lists)
     if not any(group.user_data):
         return owned
-    ranges, number_of = group.topology.ranges, group.topology.number
+    ranges = group.topology.ranges
     for member, data in enumerate(group.user_data):
         if not data:
             continue
-        owned[member] = mine = []
-        for entry in decode_sticky_user_data(data).previous_assignment:
-            numbers = ranges.get(entry.topic)
-            if numbers is None:
-                mine += [number_of(entry.topic, partition) for partition in entry.partitions]
-                continue
-            start, end = numbers.start, numbers.stop
-            for partition in entry.partitions:  # often one: no time for a comprehension
-                if 0 <= partition < end - start:
-                    mine.append(start + partition)
+        entries = decode_sticky_user_data(data).previous_assignment
+        try:
+            owned[member] = [
+                ranges[entry.topic][partition] for entry in entries for partition in entry.partitions if partition >= 0
+            ]
+        except (KeyError, IndexError):  # a topic or partition that does not exist, or a topic with gaps
+            number_of = group.topology.number
+            owned[member] = [number_of(entry.topic, partition) for entry in entries for partition in entry.partitions]
     return owned
 
 
@@ -45,48 +43,58 @@ def assign_few(group: GroupSpec, owned: Sequence[list[int]], *, as_of_3_7: bool,
     see `constrained.assign_equal`.
     """
     topology, members = group.topology, len(group)
-    lists, index = topology.lists, topology.index
+    lists, index, by_id = topology.lists, topology.index, group.id_places
     first = lists.first
+    names: Collection[str] = group.subscriptions[0].key
+    if len(names) > 1:
+        names = in_java_order(names)
+    topics = [index[name] for name in names if name in index]
     everything: list[int] = []
-    for name in in_java_order(name for name in group.subscriptions[0].key if name in index):
-        topic = index[name]
+    for topic in topics:
         everything += range(first[topic], first[topic + 1])
     least, extra = divmod(len(everything), members)
     most = least + (extra > 0)
+    assigned: list[list[int]]
+    if not any(owned):  # all are dealt in turn
+        assigned = [[]] * members
+        for place, member in enumerate(by_id):
+            assigned[member] = everything[place::members]
+        return Assignment.from_lists(topology, group.member_ids, assigned)
 
     # 1. The partitions that members keep: the lowest ones, of all topics.
     kept = owned
-    claims = 0
-    if any(owned):
-        ascending = sorted(everything, key=lists.partition_of.__getitem__) if as_of_3_7 else everything
-        places = dict(zip(ascending, range(len(ascending)), strict=True))
-        claimed = {*chain.from_iterable(owned)}
-        if not claimed <= places.keys():
-            kept = [[*filter(places.__contains__, numbers)] for numbers in owned]
-            claimed &= places.keys()
-        claims = sum(map(len, kept))
-        if len(claimed) < claims:
-            return None
-        if as_of_3_7:
-            kept = [sorted(numbers, key=places.__getitem__) if len(numbers) > 1 else numbers for numbers in kept]
+    taken = {*chain.from_iterable(owned)}
+    if len(everything) < topology.partition_count or -1 in taken:
+        exists = set(everything)
+        kept = [[*filter(exists.__contains__, numbers)] for numbers in owned]
+        taken &= exists
     sizes = list(map(len, kept))
+    if len(taken) < sum(sizes):
+        return None
+    if as_of_3_7:
+        place_of = lists.places_by_partition(topics)
+        kept = [sorted(numbers, key=place_of.__getitem__) if len(numbers) > 1 else numbers for numbers in kept]
     extras_left = extra
     full: set[int] = set()
-    if extra and claims:
-        for member in group.hash_order.tolist():
+    if extra and taken:
+        for member in group.hash_places:
             if sizes[member] >= most and extras_left:
                 full.add(member)
                 extras_left -= 1
-    assigned = [numbers[: most if member in full else least] for member, numbers in enumerate(kept)]
+    assigned = []
     moving: dict[int, int] = {}
-    if hands_over and claims:
-        moving = {number: member for member, numbers in enumerate(kept) for number in numbers[len(assigned[member]) :]}
+    for member, numbers in enumerate(kept):
+        share = most if member in full else least
+        assigned.append(numbers[:share])
+        if sizes[member] > share:
+            given = numbers[share:]
+            taken.difference_update(given)
+            if hands_over:
+                moving.update(zip(given, repeat(member)))
 
     # 2. Unassigned partitions, and the members that take them: `needy` have fewer than `least`,
     #    `ready` have `least` and may get one more.
-    taken = {*chain.from_iterable(assigned)}
-    unassigned = [*filterfalse(taken.__contains__, everything)] if taken else everything
-    by_id = group.id_places
+    unassigned = [*filterfalse(taken.__contains__, everything)]
     needy = [member for member in by_id if sizes[member] < least]
     ready = [member for member in by_id if sizes[member] >= least and member not in full] if extras_left else []
 

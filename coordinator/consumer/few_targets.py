@@ -9,7 +9,7 @@ from itertools import repeat
 
 from quorate.assignors.java_order import copied_set, copied_set_capacity
 from quorate.assignors.java_order.few import few_in_order, map_of_timeline
-from quorate.assignors.server.homogeneous_few import STABLE_SINCE, FewMembers, Read, assign_few
+from quorate.assignors.server.homogeneous_few import STABLE_SINCE, FewMembers, Previous, assign_few, previous_target
 from quorate.assignors.subscription_type import SubscriptionType
 from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs import Uuid
@@ -59,13 +59,14 @@ def few_targets(shard: CoordinatorShard, request: TargetRequest) -> NewTargets |
         return None
     counts = list(map(index.counts.get, order, repeat(0)))
 
-    def read(place: int) -> tuple[Read, int]:
-        return {topics.number_of[one.topic_id]: one.partitions for one in stored[order[place]]}, 0
+    def previous(place: int) -> Previous:
+        record = {topics.number_of[one.topic_id]: one.partitions for one in stored[order[place]]}
+        return previous_target(topics.lists, record, 0, jdk)
 
-    few = FewMembers(topics.lists, topics.subscribed, range(len(order)), counts, counts, unowned, topics.total, read)
+    places = range(len(order))
+    few = FewMembers(topics.lists, topics.subscribed, places, counts, counts, unowned, topics.total, previous)
     found = assign_few(few, jdk, stable=shard.config.kafka_version >= STABLE_SINCE)
-    ids = topics.ids
-    changed = {order[place]: {ids[topic]: numbers for topic, numbers in target.items()} for place, target in found}
+    changed = {order[place]: topics.by_id(numbers) for place, numbers in found}
     return NewTargets(order, changed)
 
 
@@ -94,6 +95,11 @@ class _Topics:
             partition_of += range(size)
         self.total = first[-1]
         self.lists = TopicLists(ids, first, topic_of, partition_of)
+
+    def by_id(self, numbers: list[int]) -> dict[Uuid, list[int]]:
+        """Return a target's partitions by topic."""
+        ids = self.ids
+        return {ids[topic]: partitions for topic, partitions in self.lists.by_topic(numbers).items()}
 
     def unowned(self, owners: Mapping[Uuid, Mapping[int, int]]) -> list[int] | None:
         """Return the numbers of partitions without owner; `None` if others have owners."""

@@ -72,6 +72,22 @@ def test_deleted_topics_count_in_the_order_of_the_others(monkeypatch: pytest.Mon
     assert others
 
 
+def test_targets_of_topics_with_equal_hashes_are_read_into_the_smallest_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(START, START + 30):
+        rng = Random(seed)
+        ids = [Uuid(rng.randbytes(8) * 2) for _ in range(14)]  # equal halves: all hashes are 0
+        topology = Topology(Topic(name=f"t{number}", partitions=3, id=each) for number, each in enumerate(ids))
+        owned = [(name, partition) for name in topology.index for partition in range(3)]
+        rng.shuffle(owned)
+        topics = tuple(topology.index)
+        group = GroupSpec({"a": Member(topics=topics, owned=owned), "b": Member(topics=topics)}, topology)
+        results = []
+        for few in (1 << 40, -1):
+            monkeypatch.setattr(homogeneous, "FEW", few)
+            results.append(UniformAssignor().target(group).assignment.partitions.tolist())
+        assert results[0] == results[1], f"seed {seed}"
+
+
 def test_a_first_assignment_by_ranges_is_that_by_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(homogeneous, "FEW", -1)
     descents = 0
