@@ -125,17 +125,21 @@ class CoordinatorState:
                 kind = type(key)
                 if kind is not OffsetCommitKey and kind is not LegacyOffsetCommitKey:
                     self._replay[kind](key, record.value)
-                elif record.value is None:
+                elif (value := record.value) is None:
                     self.offsets.remove(key.group, key.topic, key.partition)
-                else:  # most records of a log
-                    group = key.group
+                else:  # most records of a log: without further calls, if other partitions are known
+                    group, offsets = key.group, self.offsets
                     if group not in self.groups:
                         self.need_group(group)
-                    stored = committed_offset(record.value, offset)
-                    if producer_id is None or producer_id < 0:
-                        self.offsets.put(group, key.topic, key.partition, stored)
-                    else:
-                        self.offsets.put_pending(producer_id, group, key.topic, key.partition, stored)
+                    stored = committed_offset(value, offset)
+                    if producer_id is not None and producer_id >= 0:
+                        offsets.put_pending(producer_id, group, key.topic, key.partition, stored)
+                        return
+                    try:
+                        partitions = offsets.committed[group][key.topic]
+                    except KeyError:
+                        partitions = offsets.partitions(group, key.topic)
+                    partitions[key.partition] = stored
             elif isinstance(record, ControlRecord):
                 self._control(record, producer_id)
             elif isinstance(record, UnknownRecord) and record.key is None:

@@ -91,11 +91,7 @@ class Offsets:
 
     def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Set a committed offset."""
-        try:
-            partitions = self.committed[group][topic]
-        except KeyError:
-            partitions = self.partitions(group, topic)
-        partitions[partition] = offset
+        self.partitions(group, topic)[partition] = offset
 
     def put_pending(self, producer_id: int, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
         """Set an offset that the producer's transaction will commit."""
