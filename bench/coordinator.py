@@ -308,7 +308,7 @@ def growth(report: Report) -> None:
     """Measure 2,000 heartbeats of random members, for increasing numbers of groups of 5 members.
 
     For the largest number, also measure members of 10 groups only. This shows the work that grows
-    with groups, without the cost of CPU cache misses.
+    with groups, without the cost of CPU cache misses. Java's shard has as many groups.
     """
     image = image_of(1, 20)
     records, beats = log_of(5, image)
@@ -324,13 +324,20 @@ def growth(report: Report) -> None:
             case = f"a heartbeat, {groups:,} groups of 5{', in 10 of them' if among < groups else ''}"
             measured[case] = Measured(_beating(runtime, requests, at), len(requests))
             measured[case].action()  # after a load, each group computes its hash once
-    for _ in range(2):
+    lines: list[dict[str, Any]] = []
+    for peer in (True, False):  # ours before and after Java
         for one in measured.values():
             one.again(least_s=report.pick(0.5, quick=0.5, smoke=0.0))
+        if peer:
+            options = SMOKE_JAVA if report.smoke else USUAL_JAVA
+            lines = java("oracle.Bench", "groups", options=(f"-Dgroups={sizes[-1]}", *options))
     first = next(iter(measured.values())).least_s * 1e6
     for case, one in measured.items():
         goal = "" if case.startswith("a heartbeat, 10 groups") else "ratio ≥ 0.67: flat"
         report.cost(case, one.least_s * 1e6, first, f"{sizes[0]} groups", "µs", goal)
+    for line in lines:
+        case = f"a heartbeat, {line['groups']:,} groups of 5"
+        report.cost(case, measured[case].least_s * 1e6, line["least_s"] * 1e6, JAVA, "µs", "ratio ≥ 0.5")
 
 
 def _beating(runtime: PartitionRuntime, requests: Beats, at: RequestContext) -> Action:
