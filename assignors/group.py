@@ -45,12 +45,22 @@ class Subscription:
     `topics`: the numbers of those that the topology has, in the order listed; `key`: all names.
     """
 
-    __slots__ = ("key", "topics")
+    __slots__ = ("_index", "_names", "_topics", "key")
 
     def __init__(self, names: tuple[str, ...], topology: Topology) -> None:
         self.key = frozenset(names)
-        known = dict.fromkeys(filter(topology.index.__contains__, names))
-        self.topics: Ints = np.array([topology.index[name] for name in known], np.int64)
+        self._names = names
+        self._index = topology.index
+        self._topics: Ints | None = None
+
+    @property
+    def topics(self) -> Ints:
+        """The numbers of the topics; small groups need no array."""
+        if self._topics is None:
+            index = self._index
+            known = dict.fromkeys(filter(index.__contains__, self._names))
+            self._topics = np.array([index[name] for name in known], np.int64)
+        return self._topics
 
 
 class GroupSpec:
@@ -65,7 +75,7 @@ class GroupSpec:
       member `m`.
     - `listings`: the distinct lists of names in subscriptions; `listing_of[m]` is that of member
       `m`; `listing_numbers` is the same as a list.
-    - `size`: how many members and partitions there are.
+    - `size`: how many members and partitions there are; `racks`: the distinct racks of members.
     - `from_subscriptions`: cache of values that assignors derive from subscriptions and the
       topology. `with_owned` passes it on to the new group. `from_owned` is that of values derived
       from owned partitions.
@@ -104,6 +114,7 @@ class GroupSpec:
             self.listing_numbers.append(listing)
         self.listings: Sequence[tuple[str, ...]] = tuple(by_names)
         self._subscription_of_listing = meant
+        self.racks: list[str] = list(dict.fromkeys([member.rack for member in members.values() if member.rack]))
         self.from_subscriptions: dict[Hashable, Any] = {}
         self.from_owned: dict[Hashable, Any] = {}
 
@@ -196,12 +207,13 @@ class GroupSpec:
     def owned_lists(self) -> Sequence[list[int]]:
         """Owned partitions of each member, as lists."""
         if "owned" not in self.__dict__:
-            return [self._numbers_of(member.owned) if member.owned else [] for member in self.members.values()]
+            return [self.numbers_of(member.owned) if member.owned else [] for member in self.members.values()]
         owned: list[int] = self.owned.tolist()
         offsets: list[int] = self.owned_offsets.tolist()
         return [owned[start:end] for start, end in pairwise(offsets)]
 
-    def _numbers_of(self, owned: Iterable[tuple[str, int]]) -> list[int]:
+    def numbers_of(self, owned: Iterable[tuple[str, int]]) -> list[int]:
+        """Return the numbers of partitions; -1 for one that the topology does not have."""
         ranges = self.topology.ranges
         try:
             return [ranges[topic][partition] if partition >= 0 else -1 for topic, partition in owned]
@@ -243,12 +255,6 @@ class GroupSpec:
         if not self.subscriptions:
             return np.empty(0, np.int64)
         return np.unique(np.concatenate([subscription.topics for subscription in self.subscriptions]))
-
-    @cached_property
-    def racks(self) -> list[str]:
-        """The distinct racks of members."""
-        racks = [member.rack for member in self.members.values() if member.rack]
-        return list(dict.fromkeys(racks)) if racks else racks
 
     @cached_property
     def rack_of(self) -> Ints:
@@ -306,7 +312,7 @@ class GroupSpec:
         members = self.members.values()
         static = [(one.instance_id, number) for number, one in enumerate(members) if one.instance_id is not None]
         if not static:
-            return self.id_places
+            return java_order.string_places(self.member_ids)
         dynamic = [(name, number) for number, (name, one) in enumerate(self.members.items()) if one.instance_id is None]
         if len({instance_id for instance_id, _ in static}) < len(static):
             # A broker never lets two members share an instance id. For such input Kafka's stable

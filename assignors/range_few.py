@@ -9,6 +9,7 @@ from itertools import chain
 
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.java_order.few import few_strings_in_order
+from quorate.assignors.java_order.hash_map import TREE_FROM
 from quorate.assignors.model import Assignment
 
 
@@ -20,10 +21,10 @@ def assign_few(group: GroupSpec) -> Assignment:
     # into a HashMap.
     names: Sequence[str] = listings[0 if len(listings) == 1 else group.listing_numbers[group.hash_places[0]]]
     if len(names) > 1:
-        names = few_strings_in_order([*dict.fromkeys(names)])
-        names = few_strings_in_order(
-            [name for name in names if name in index and first[index[name]] < first[index[name] + 1]]
-        )
+        walked = few_strings_in_order([*dict.fromkeys(names)])
+        names = [name for name in walked if name in index and first[index[name]] < first[index[name] + 1]]
+        if len(names) < len(walked) or len(names) > TREE_FROM:  # else the map has the order of the set
+            names = few_strings_in_order(names)
     topics = [index[name] for name in names if name in index]
     return Assignment.from_lists(topology, group.member_ids, divided(first, topics, group.sorted_places))
 

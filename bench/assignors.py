@@ -1,12 +1,14 @@
 """Compare the speed of our assignors with Kafka's and kafka-python's.
 
-The groups are those of Kafka's JMH benchmarks, and Java is warmed up. A row is one `assign_group`
-of a prepared `GroupSpec`; in Java, one `assign` of prepared maps. Cached values, such as the order
-of members, are computed again in each call. Both figures are the smaller of two: the least average
-time of several rounds, and the thread's CPU time, which excludes the load of other processes. Our
-median time is shown, too. "with GroupSpec" includes its construction from members. Members of
-`sticky` have owned partitions in their user data, which both sides decode. Groups of streams-sticky
-have tasks instead of partitions.
+The groups are those of Kafka's JMH benchmarks, and Java is warmed up. A row of a client-side
+assignor is one `assign` of members and topics, which the leader of a group has; in Java, one
+`assign` of the cluster and the subscriptions. A row of a server-side assignor is one `assign_group`
+of a prepared `GroupSpec`; in Java, one `assign` of prepared maps and sets. "with GroupSpec"
+includes its construction from members. Cached values, such as the order of members, are computed
+again in each call. Both figures are the smaller of two: the least average time of several rounds,
+and the thread's CPU time, which excludes the load of other processes. Our median time is shown,
+too. Members of `sticky` have owned partitions in their user data, which both sides decode. Groups
+of streams-sticky have tasks instead of partitions.
 """
 
 import argparse
@@ -79,6 +81,11 @@ def assignor_of(family: str) -> Assignor:
 def uses_owned_partitions(family: str) -> bool:
     """Return whether an assignor uses owned partitions, which incremental rounds have."""
     return family not in ("client-range", "client-roundrobin", "server-range")
+
+
+def is_server_side(family: str) -> bool:
+    """Return whether a coordinator runs the assignor, and not the leader of a group."""
+    return family.startswith("server")
 
 
 def cells(family: str, report: Report) -> Iterator[Cell]:
@@ -234,13 +241,18 @@ def compare_with_java(report: Report, family: str) -> None:
     compared = list(cells(family, report))
     assignor = assignor_of(family)
     ours: dict[Cell, Times] = {}
-    whole = {}
+
+    def times(cell: Cell) -> Times:
+        if is_server_side(family):
+            return rounds(report, assignor.assign_group, _prepared(family, cell))
+        topology = topology_of(cell.members, cell.ratio, cell.topics, cell.racks)
+        return rounds(report, lambda members: assignor.assign(members, topology), _members(family, cell), copy=dict)
+
     for cell in compared:
-        ours[cell] = rounds(report, assignor.assign_group, _prepared(family, cell))
-        whole[cell] = with_group(family, cell)
+        ours[cell] = times(cell)
     peer = kafka(report, ("oracle.Bench", family), compared)
     for cell in compared:
-        ours[cell] += rounds(report, assignor.assign_group, _prepared(family, cell))
+        ours[cell] += times(cell)
         report.cost(
             f"{family}: {cell}",
             ours[cell].least,
@@ -249,7 +261,7 @@ def compare_with_java(report: Report, family: str) -> None:
             "ms",
             goal(family, cell),
             median=ours[cell].median,
-            with_Group=whole[cell] * 1e3,
+            **({"with_Group": with_group(family, cell) * 1e3} if is_server_side(family) else {}),
         )
     if report.quick:
         return

@@ -12,26 +12,27 @@ from quorate.assignors.model import Assignment
 from quorate.codecs.sticky_user_data import decode_sticky_user_data
 
 
-def owned_in_user_data(group: GroupSpec) -> list[list[int]]:
+def owned_in_user_data(group: GroupSpec) -> Sequence[list[int]]:
     """Return the partitions that the members of `sticky` claim, and that exist.
 
     See `ownership.sticky_claims`.
     """
-    owned = list(group.owned_lists)
     if not any(group.user_data):
-        return owned
-    ranges = group.topology.ranges
-    for member, data in enumerate(group.user_data):
+        return group.owned_lists
+    ranges, number_of = group.topology.ranges, group.topology.number
+    owned: list[list[int]] = []
+    for member, data in zip(group.members.values(), group.user_data, strict=True):
         if not data:
+            owned.append(group.numbers_of(member.owned) if member.owned else [])
             continue
         entries = decode_sticky_user_data(data).previous_assignment
         try:
-            owned[member] = [
+            mine = [
                 ranges[entry.topic][partition] for entry in entries for partition in entry.partitions if partition >= 0
             ]
         except (KeyError, IndexError):  # a topic or partition that does not exist, or a topic with gaps
-            number_of = group.topology.number
-            owned[member] = [number_of(entry.topic, partition) for entry in entries for partition in entry.partitions]
+            mine = [number_of(entry.topic, partition) for entry in entries for partition in entry.partitions]
+        owned.append(mine)
     return owned
 
 
@@ -105,16 +106,15 @@ def assign_few(group: GroupSpec, owned: Sequence[list[int]], *, as_of_3_7: bool,
         rounds, width = least - max(map(sizes.__getitem__, needy)), len(needy)
         end = at + rounds * width
         for place, member in enumerate(needy, at):
-            assigned[member] += unassigned[place:end:width]
+            given = unassigned[place:end:width]
+            if moving:
+                given = [number for number in given if moving.get(number, member) == member]
+            assigned[member] += given
             sizes[member] += rounds
         at = end
         ready += [member for member in needy if sizes[member] == least]
         needy = [member for member in needy if sizes[member] < least]
     for member, number in zip(ready, unassigned[at:], strict=False):
-        assigned[member].append(number)
-    if moving:
-        assigned = [
-            [number for number in numbers if moving.get(number, member) == member]
-            for member, numbers in enumerate(assigned)
-        ]
+        if moving.get(number, member) == member:
+            assigned[member].append(number)
     return Assignment.from_lists(topology, group.member_ids, assigned)
