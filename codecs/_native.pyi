@@ -69,5 +69,7 @@ def decode_columns(
     nulls: Buffer,
     versions: Buffer,
     columns: tuple[tuple[str, Buffer, Buffer | None, Buffer], ...],
+    irregular: Buffer,
+    most: int,
     /,
 ) -> tuple[tuple[int, int, int], ...] | None: ...

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from quorate.codecs.columnar.assemble import array_of, numbers_of, to_arrow
+from quorate.codecs.columnar.assemble import array_of, chosen, numbers_of, to_arrow
 from quorate.codecs.columnar.flat import decode_flat, is_flat
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
@@ -202,14 +202,15 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
         flat = decode_flat(types[type_id].key, slots, versioned=False)
         if flat is not None:
-            arrays = flat[1]
+            arrays = flat.columns
+            if flat.sound is not None:
+                sound = np.zeros(len(slots), dtype=np.bool_)
+                sound[flat.sound] = True
+                rows, entry = _without_doubtful(sound, rows, entry, out)
         else:
             columns, sound, ends, _ = read_slots(types[type_id].key, 0, slots)
             if not bool(sound.all()):
-                good = sound if entry is None else sound[entry]
-                out.doubtful.append(rows[~good])
-                rows = rows[good]
-                entry = np.flatnonzero(good) if entry is None else entry[good]
+                rows, entry = _without_doubtful(sound, rows, entry, out)
             longer = ends < slots.end
             if bool(longer.any()):
                 of = np.arange(len(rows)) if entry is None else entry
@@ -225,6 +226,13 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
                 values if len(rows) == len(values) else values[rows],
                 out,
             )
+
+
+def _without_doubtful(sound: Bools, rows: Ints, entry: Ints | None, out: _Collector) -> tuple[Ints, Ints]:
+    """Return rows with sound keys, and the index of each one's key."""
+    good = sound if entry is None else sound[entry]
+    out.doubtful.append(rows[~good])
+    return rows[good], np.flatnonzero(good) if entry is None else entry[good]
 
 
 def _rows_with(which: Ints | None, code: Ints | None, distinct: int, count: int) -> tuple[Ints, Ints | None]:
@@ -256,10 +264,12 @@ class _Keys:
     def at(self, places: Ints | None) -> list[pa.Array]:
         """Return one array per key field, for some of the rows, or for all."""
         entry = self.entry if places is None else (places if self.entry is None else self.entry[places])
+        if not self.dictionary:
+            return self.arrays if entry is None else chosen(self.arrays, entry)
         return [self._column(array, entry) for array in self.arrays]
 
     def _column(self, array: pa.Array, entry: Ints | None) -> pa.Array:
-        if not self.dictionary or not pa.types.is_string(array.type):
+        if not pa.types.is_string(array.type):
             return array if entry is None else array.take(array_of(entry))
         coded = array.dictionary_encode()
         if entry is None:
@@ -303,9 +313,18 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
             return
     found = decode_flat(record_type.value, values, versioned=True) if flat else None
     if found is not None:
+        versions, columns = found.numbers, found.columns
+        if found.sound is not None:
+            bad = np.ones(len(values), dtype=np.bool_)
+            bad[found.sound] = False
+            out.doubtful.append((rows if places is None else rows[places])[bad])
+            if not len(found.sound):
+                return
+            places, values = _within(places, found.sound), values[found.sound]
+            versions, columns = versions[found.sound], chosen(columns, found.sound)
         of = rows if places is None else rows[places]
         none = np.zeros(len(of), dtype=np.int32)
-        _emit(record_type, keys.at(places), of, values.null, array_of(found[0], values.null), found[1], none, out)
+        _emit(record_type, keys.at(places), of, values.null, array_of(versions, values.null), columns, none, out)
         return
     values = gathered(values)
     versions = int16_at(values)

@@ -1,7 +1,7 @@
 """Decode flat messages of many records to Arrow in one loop in C, if the accelerator is in use.
 
 `read.py` does the same with NumPy for all messages, with a dozen passes over the positions of each
-text field. Rows with anything irregular are left to it.
+text field. It decodes all rows again if many are irregular; a few are decoded one by one.
 """
 
 from functools import cache
@@ -12,18 +12,34 @@ import pyarrow as pa
 
 from quorate.codecs.accelerator import fields_of, flat_code, program
 from quorate.codecs.columnar.assemble import from_parts
-from quorate.codecs.columnar.frame import Array
+from quorate.codecs.columnar.frame import Array, Ints
 from quorate.codecs.columnar.schema import message_schema
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.extension import extension
+from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.message import MessageSpec
 from quorate.codecs.wire import ArrayType, StructType
 
 TEXT = "sy"
 """Codes of text and bytes."""
 
+IRREGULAR = 64
+"""At most one row of so many may be irregular; each takes as long as about 30 rows with NumPy."""
+
 LARGEST_BYTES = 0x7FFFFFFF
 """Arrow's offsets have 32 bits."""
+
+
+@dataclass(slots=True)
+class Flat:
+    """Decoded messages: the int16 before each, and an array per field.
+
+    `sound`: the indexes of the regular rows, `None` for all. Others have an arbitrary content.
+    """
+
+    numbers: Array
+    columns: list[pa.Array]
+    sound: Ints | None
 
 
 @cache
@@ -32,11 +48,11 @@ def is_flat(spec: MessageSpec) -> bool:
     return not any(isinstance(field.type, ArrayType | StructType) for field in spec.fields)
 
 
-def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> tuple[Array, list[pa.Array]] | None:
-    """Return the int16 before each message, and an array per field.
+def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> Flat | None:
+    """Decode messages.
 
     With `versioned` the int16 is the message's version, otherwise the version is 0. All fields of
-    null slots are null. Returns `None` if a row is irregular, or without the accelerator.
+    null slots are null. Returns `None` if many rows are irregular, or without the accelerator.
     """
     native = extension()
     size = int((slots.end - slots.start).sum())
@@ -48,8 +64,10 @@ def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> tuple[Ar
     numbers = np.empty(rows, np.int16)
     null: Any = b"" if slots.null is None else np.ascontiguousarray(slots.null)
     start, end = (np.ascontiguousarray(places, np.int64) for places in (slots.start, slots.end))
+    irregular = np.empty(rows, np.bool_)
+    layouts, most = _layouts(spec, versioned), rows // IRREGULAR
     facts = native.decode_columns(
-        native.NativeCodec, _layouts(spec, versioned), versioned, slots.data, start, end, null, numbers, columns
+        native.NativeCodec, layouts, versioned, slots.data, start, end, null, numbers, columns, irregular, most
     )
     if facts is None:
         return None
@@ -59,7 +77,7 @@ def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> tuple[Ar
             content.resize(used, shrink_to_fit=True)
         buffers = [values] if content is None else [values, content]
         arrays.append(from_parts(kind, rows, buffers, valid if has_null else None, is_ascii=bool(ascii_only)))
-    return numbers, arrays
+    return Flat(numbers, arrays, np.flatnonzero(~irregular) if bool(irregular.any()) else None)
 
 
 def _codes(spec: MessageSpec) -> list[str]:

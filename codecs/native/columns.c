@@ -1,8 +1,8 @@
 /* Decode flat messages (numbers, text, bytes, uuids) of many records to columns in Arrow's layout.
  *
- * The same as columnar/read.py for arrays that columnar/flat.py allocates. At anything irregular the
- * loop ends, and Python decodes the rows. No byte outside of the slots is read. The loop runs
- * without the GIL. */
+ * The same as columnar/read.py for arrays that columnar/flat.py allocates. Irregular rows are left to
+ * Python; if they are many, the loop ends, and Python decodes all rows. No byte outside of the slots
+ * is read. The loop runs without the GIL. */
 #include "native.h"
 
 typedef struct {
@@ -84,6 +84,17 @@ static inline void put_null(Column *column, Py_ssize_t row) {
         column->offsets[row + 1] = (int32_t)column->used;
     else
         put_number(column, row, 0);
+}
+
+/* The rest of an irregular row, of which some fields may have been read. */
+static void put_nothing(Column *column, Py_ssize_t row) {
+    column->valid[row] = 1;
+    if (column->offsets != NULL) {
+        column->used = column->offsets[row];
+        column->offsets[row + 1] = column->offsets[row];
+    } else {
+        put_number(column, row, 0);
+    }
 }
 
 static inline void put_default(const Target *target, Py_ssize_t row) {
@@ -259,54 +270,63 @@ static bool parse_layout(PyTypeObject *type, PyObject *description, Column *colu
     return true;
 }
 
-/* decode_columns(NativeCodec, layouts, by_version, data, starts, ends, nulls or empty, versions, columns)
+/* decode_columns(NativeCodec, layouts, by_version, data, starts, ends, nulls or empty, versions, columns,
+ *                irregular, most)
  *
  * An int16 is before each message: with `by_version` it is the index of its layout; otherwise the
- * first one is used. Nulls are null in all columns. Arrays are aligned. Returns a tuple for each column:
- * whether it has nulls, whether its text is ASCII, and how many bytes; or None if a row is irregular. */
+ * first one is used. Nulls are null in all columns. Arrays are aligned. `irregular` becomes 1 for irregular rows, and
+ * 0 for others. Returns a tuple for each column: whether it has nulls, whether its text is ASCII, and
+ * how many bytes; or None if more than `most` rows are irregular. */
 static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
     (void)module;
     PyTypeObject *type;
     PyObject *layout_tuple, *column_tuple, *found = NULL;
     int by_version;
-    Py_buffer b[5]; /* data, starts, ends, nulls, versions: int16 */
-    if (!PyArg_ParseTuple(arguments, "O!O!py*y*y*y*w*O!", &PyType_Type, &type, &PyTuple_Type, &layout_tuple, &by_version, &b[0],
-                          &b[1], &b[2], &b[3], &b[4], &PyTuple_Type, &column_tuple))
+    Py_ssize_t most;
+    Py_buffer b[6]; /* data, starts, ends, nulls, versions: int16, irregular */
+    if (!PyArg_ParseTuple(arguments, "O!O!py*y*y*y*w*O!w*n", &PyType_Type, &type, &PyTuple_Type, &layout_tuple, &by_version, &b[0],
+                          &b[1], &b[2], &b[3], &b[4], &PyTuple_Type, &column_tuple, &b[5], &most))
         return NULL;
     Py_ssize_t rows = b[1].len / 8, layout_count = PyTuple_Size(layout_tuple), column_count = PyTuple_Size(column_tuple);
     Column *columns = PyMem_Calloc((size_t)column_count + 1, sizeof *columns);
     Layout *layouts = PyMem_Calloc((size_t)layout_count + 1, sizeof *layouts);
     Py_buffer *buffers = PyMem_Calloc(3 * (size_t)column_count + 1, sizeof *buffers);
     bool valid = columns && layouts && buffers && b[1].len == 8 * rows && b[2].len == 8 * rows &&
-                 (b[3].len == 0 || b[3].len == rows) && b[4].len == 2 * rows && layout_count > 0;
+                 (b[3].len == 0 || b[3].len == rows) && b[4].len == 2 * rows && b[5].len == rows && layout_count > 0;
     for (Py_ssize_t i = 0; valid && i < column_count; i++)
         valid = parse_column(PyTuple_GetItem(column_tuple, i), rows, &columns[i], &buffers[3 * i]);
     for (Py_ssize_t i = 0; valid && i < layout_count; i++)
         valid = parse_layout(type, PyTuple_GetItem(layout_tuple, i), columns, column_count, &layouts[i]);
     const uint8_t *data = b[0].buf, *nulls = b[3].len ? b[3].buf : NULL;
-    bool regular = valid;
     Py_BEGIN_ALLOW_THREADS
-    for (Py_ssize_t row = 0; regular && row < rows; row++) {
+    for (Py_ssize_t row = 0; valid && row < rows && most >= 0; row++) {
         int64_t start = at(&b[1], row), end = at(&b[2], row);
         int16_t version = 0;
+        bool regular = true;
         if (nulls != NULL && nulls[row]) {
             for (Py_ssize_t i = 0; i < column_count; i++)
                 put_null(&columns[i], row);
         } else {
             regular = start >= 0 && start <= end && end <= b[0].len && end - start >= 2;
-            if (!regular)
-                break;
-            version = (int16_t)big_endian_16(data + start);
-            Py_ssize_t index = by_version ? version : 0;
-            regular = index >= 0 && index < layout_count && layouts[index].program != NULL &&
-                      read_row((Bytes){data + start + 2, data + end}, &layouts[index], row);
+            if (regular) {
+                version = (int16_t)big_endian_16(data + start);
+                Py_ssize_t index = by_version ? version : 0;
+                regular = index >= 0 && index < layout_count && layouts[index].program != NULL &&
+                          read_row((Bytes){data + start + 2, data + end}, &layouts[index], row);
+            }
         }
         ((int16_t *)b[4].buf)[row] = version;
+        ((uint8_t *)b[5].buf)[row] = !regular;
+        if (!regular) {
+            most--;
+            for (Py_ssize_t i = 0; i < column_count; i++)
+                put_nothing(&columns[i], row);
+        }
     }
     Py_END_ALLOW_THREADS
     if (!valid && !PyErr_Occurred())
         PyErr_SetString(PyExc_ValueError, "columns, layouts or arrays that do not belong together");
-    else if (valid && !regular)
+    else if (valid && most < 0)
         found = Py_NewRef(Py_None);
     else if (valid && (found = PyTuple_New(column_count)) != NULL)
         for (Py_ssize_t i = 0; found != NULL && i < column_count; i++) {
@@ -317,7 +337,7 @@ static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
             else
                 PyTuple_SetItem(found, i, facts);
         }
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         PyBuffer_Release(&b[i]);
     for (Py_ssize_t i = 0; buffers && i < 3 * column_count; i++)
         if (buffers[i].obj != NULL)

@@ -24,6 +24,7 @@ from quorate.codecs import (
     extension,
     record_schema,
 )
+from quorate.codecs.columnar import assemble, flat
 from quorate.codecs.columnar import values as values_module
 from quorate.codecs.columnar.columns import SAMPLE, distinct_keys
 from quorate.codecs.columnar.rows import facts_of
@@ -80,12 +81,19 @@ def problem_of(record: Record, row: int, key: bytes | None, value: bytes | None)
 
 
 def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list[dict[str, Any]]]:
-    """Decode in C and with NumPy, which have equal results."""
+    """Decode in C and with NumPy, which have equal results.
+
+    In C, all rows are decoded again by NumPy if many are irregular, or these one by one.
+    """
     keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
     batches = decode_columns(keys, values, topic=topic)
     for batch in batches.values():
         batch.validate(full=True)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(flat, "IRREGULAR", 1)
+        for longest_run in (1, 1_000):
+            patch.setattr(assemble, "LONG_RUN", longest_run)
+            assert batches == decode_columns(keys, values, topic=topic)
         patch.setattr(extension, "_extension", None)
         assert batches == decode_columns(keys, values, topic=topic)
     return {name: batch.to_pylist() for name, batch in batches.items()}

@@ -1,4 +1,4 @@
-"""Flat messages are decoded to columns in C; anything irregular is left to NumPy.
+"""Flat messages are decoded to columns in C; irregular ones are left to Python.
 
 That both have equal results is in `test_columns`. Skipped if quorate was installed without a
 compiler. CI installs it with one.
@@ -57,7 +57,8 @@ def test_whole_messages_are_decoded_in_c(kind: RecordType, version: int, data: s
     ):
         decoded = decode_flat(spec, slots([*items]), versioned=versioned)
         assert decoded is not None
-        numbers, arrays = decoded
+        assert decoded.sound is None
+        numbers, arrays = decoded.numbers, decoded.columns
         assert [number for number, item in zip(numbers.tolist(), items, strict=True) if item is not None] == [
             int.from_bytes(item[:2]) for item in items if item is not None
         ]
@@ -95,16 +96,28 @@ COMMIT = program(OffsetCommitValue.spec, 3, False)
     ],
     ids=lambda item: item.hex()[:60],
 )
-def test_irregular_messages_are_left_to_numpy(item: bytes) -> None:
+def test_irregular_messages_are_left_out(item: bytes) -> None:
     good = b"\0\3" + bytes(12) + b"\0\1m" + bytes(8)
+    other = b"\0\3" + b"\0\0\0\1" * 3 + b"\0\2no" + bytes(8)
     assert decode_flat(OffsetCommitValue.spec, slots([good, None]), versioned=True) is not None
     assert decode_flat(OffsetCommitValue.spec, slots([good, item, good]), versioned=True) is None
+    expected = decode_flat(OffsetCommitValue.spec, slots([good] * 63 + [other, None]), versioned=True)
+    found = decode_flat(OffsetCommitValue.spec, slots([good] * 63 + [item, other, None]), versioned=True)
+    assert expected is not None
+    assert found is not None
+    assert found.sound is not None
+    assert found.sound.tolist() == [*range(63), 64, 65]
+    for column, complete in zip(found.columns, expected.columns, strict=True):
+        column.validate(full=True)
+        assert column.take(pa.array(found.sound)) == complete
+    two = slots([good] * 63 + [item, other, None, item])
+    assert decode_flat(OffsetCommitValue.spec, two, versioned=True) is None, "more than a row of 64"
 
 
 def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
     native = extension()
     data = np.frombuffer(b"\0\3" + bytes(12) + b"\0\1m" + bytes(8), np.uint8)
-    start, end, version = np.array([0]), np.array([len(data)]), np.empty(1, np.int16)
+    start, end, version, marks = np.array([0]), np.array([len(data)]), np.empty(1, np.int16), np.empty(1, np.bool_)
     spec = OffsetCommitValue.spec
     codes = {"offset": "q", "leader_epoch": "i", "metadata": "s", "topic_id": "u"}
     names = [f.name for f in spec.fields]
@@ -120,7 +133,7 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
         return tuple(map(column, names))
 
     def decode(layouts: Any, of: Any, start: Any = start, end: Any = end) -> Any:
-        return native.decode_columns(native.NativeCodec, layouts, False, data, start, end, b"", version, of)
+        return native.decode_columns(native.NativeCodec, layouts, False, data, start, end, b"", version, of, marks, 0)
 
     assert decode(((COMMIT, order),), columns()) is not None
     too_small = ("s", np.empty(2, np.int32), np.empty(0, np.uint8), np.empty(1, np.bool_))
@@ -142,6 +155,9 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
         assert decode(((COMMIT, order),), columns(), np.array([first]), np.array([last])) is None
     with pytest.raises(TypeError):
         decode((("no program", order),), columns())
+    marks = np.empty(2, np.bool_)
+    with pytest.raises(ValueError, match="do not belong together"):
+        decode(((COMMIT, order),), columns())
 
 
 def _kind(code: str) -> Any:
