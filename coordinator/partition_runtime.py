@@ -403,8 +403,9 @@ class PartitionRuntime(Generic[S]):
         )
         self.shard.written()
         if result.replay:
-            for index, record in enumerate(records):
-                self.shard.replay(record, offset=first + index, producer_id=result.producer_id, strict=True)
+            replay = self.shard.replay
+            for offset, record in enumerate(records, first):
+                replay(record, offset=offset, producer_id=result.producer_id, strict=True)
 
     def _notify(self, name: str, records: int, error: ErrorCode | None = None) -> None:
         if self._on_event is not None:
