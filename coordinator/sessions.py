@@ -10,6 +10,7 @@ from quorate.codecs.lazy_dataclass import dataclass
 from quorate.coordinator.results import Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.timers import Timer
 
 REBALANCE_TIMER = "rebalance-timeout-%s-%s"
 JOIN_TIMER = "join-%s-%s"
@@ -21,7 +22,7 @@ Members that use the classic protocol have join and sync timers.
 
 
 def session_timer(group_id: str, member_id: str) -> str:
-    """Return the key of a member's session timer, which each heartbeat needs."""
+    """Return the key of a member's session timer."""
     return f"session-timeout-{group_id}-{member_id}"
 
 
@@ -71,13 +72,16 @@ class Sessions:
 
     def start(
         self, shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, timeout_ms: int | None = None
-    ) -> None:
-        """Restart the member's session; it is fenced after `timeout_ms`, by default the group's."""
+    ) -> Timer:
+        """Restart the member's session; it is fenced after `timeout_ms`, by default the group's.
+
+        Returns its timer.
+        """
         if timeout_ms is None:
             timeout_ms = shard.config_of(group_id, self._timeout)
         # A timer with this key may be that of an earlier group of another type.
         key, fence = session_timer(group_id, member_id), FenceMember(self, shard, group_id, member_id)
-        shard.timers.schedule(key, now_ms + timeout_ms, fence)
+        return shard.timers.schedule(key, now_ms + timeout_ms, fence)
 
     def watch_revocation(self, shard: CoordinatorShard, group_id: str, member: Any, now_ms: int) -> None:
         """Fence a member that does not revoke within its rebalance timeout.

@@ -21,7 +21,7 @@ class Timer:
     The result is written and replayed like that of a request.
     `retry_ms`: delay before it is tried again after a failure; `None` for no retry. `order`: how
     many timers were set up to and including this one. `queued`: `order` of its entry in the queue,
-    whose time may be earlier.
+    whose time may be earlier; 0 after it was cancelled, replaced or fired.
     """
 
     key: str
@@ -62,20 +62,22 @@ class Timers:
         operation: "Callable[[int], Result[Any]]",
         *,
         retry_ms: int | None = RETRY_BACKOFF_MS,
-    ) -> None:
-        """Set a timer, replacing one with the same key."""
+    ) -> Timer:
+        """Set a timer, replacing one with the same key, and return it."""
         self._order = order = self._order + 1
         timer = self._timers.get(key)
         if timer is not None and at_ms >= timer.at_ms:
             timer.at_ms, timer.operation, timer.retry_ms, timer.order = at_ms, operation, retry_ms, order
-            return
-        self._timers[key] = Timer(
+            return timer
+        self.cancel(key)
+        self._timers[key] = timer = Timer(
             key=key, at_ms=at_ms, operation=operation, retry_ms=retry_ms, order=order, queued=order
         )
         heapq.heappush(self._queue, (at_ms, order, key))
         if len(self._queue) > 64 + 4 * len(self._timers):  # entries of timers that were cancelled or replaced
             self._fill_queue()
         self._queue_changed()
+        return timer
 
     def postpone(self, key: str, at_ms: int) -> bool:
         """Let a timer fire later, with the operation that it has.
@@ -83,7 +85,11 @@ class Timers:
         Returns `False`, with nothing done, if it does not exist or fires later than `at_ms`.
         """
         timer = self._timers.get(key)
-        if timer is None or at_ms < timer.at_ms:
+        return timer is not None and self.postpone_timer(timer, at_ms)
+
+    def postpone_timer(self, timer: Timer, at_ms: int) -> bool:
+        """Do the same for a timer that `schedule` returned, without a look-up."""
+        if at_ms < timer.at_ms or not timer.queued:
             return False
         self._order = timer.order = self._order + 1
         timer.at_ms = at_ms
@@ -103,7 +109,9 @@ class Timers:
 
     def cancel(self, key: str) -> None:
         """Cancel a timer, if it exists."""
-        self._timers.pop(key, None)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.queued = 0
 
     def step(self, by_ms: int) -> None:
         """Shift all timers after the clock was set; they fire in the same order."""
@@ -124,7 +132,7 @@ class Timers:
         if timer is not None:
             heapq.heappop(self._queue)
             self._queue_changed()
-            del self._timers[timer.key]
+            self.cancel(timer.key)
         return timer
 
     def next_at_ms(self) -> int | None:

@@ -9,7 +9,6 @@ from functools import lru_cache
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.results import RequestContext, Result
-from quorate.coordinator.sessions import session_timer
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.consumer_member import MemberState
@@ -65,8 +64,9 @@ def stable_member_result(
     if shard.group_configs:  # rare; two calls would be a tenth of a heartbeat
         timeout_ms = shard.config_of(group_id, "group_consumer_session_timeout_ms")
         interval_ms = shard.config_of(group_id, "group_consumer_heartbeat_interval_ms")
-    if not shard.timers.postpone(session_timer(group_id, member_id), now_ms + timeout_ms):
-        SESSIONS.start(shard, group_id, member_id, now_ms)
+    timer = member.session
+    if timer is None or not shard.timers.postpone_timer(timer, now_ms + timeout_ms):
+        member.take_session(SESSIONS.start(shard, group_id, member_id, now_ms))
     return _result(member_id, epoch, interval_ms)
 
 

@@ -4,6 +4,7 @@ Groups have thousands of members, so a member has no maps: these are created whe
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 from enum import IntEnum
 
 from quorate.codecs import Uuid
@@ -14,6 +15,7 @@ from quorate.codecs.messages.consumer_group import (
     TopicPartitions,
 )
 from quorate.coordinator.state.modern import LEFT
+from quorate.coordinator.timers import Timer
 
 LEAVE_STATIC = -2
 """The member epoch of a static member that left temporarily (KIP-345)."""
@@ -55,6 +57,9 @@ class ConsumerMember:
     """A member with its metadata, epoch and current assignment, all as in its records.
 
     Partitions always have assignment epochs. Equal members may list them in another order.
+
+    `session`: the timer of its session, once a heartbeat has extended it. It is in no record: a
+    member that a record changes has none at first. A heartbeat finds it without its key.
     """
 
     member_id: str
@@ -64,6 +69,11 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned_partitions: tuple[TopicPartitions, ...] = ()
     partitions_pending_revocation: tuple[TopicPartitions, ...] = ()
+    session: Timer | None = field(default=None, init=False, repr=False)
+
+    def take_session(self, timer: Timer) -> None:
+        """Keep the timer for the next heartbeat."""
+        object.__setattr__(self, "session", timer)
 
     @property
     def assigned(self) -> Owned:

@@ -34,8 +34,10 @@ def _plain(value: Any) -> Any:
             return value
     names = [name for cls in type(value).__mro__ for name in getattr(cls, "__slots__", ())]
     names += list(getattr(value, "__dict__", ()))
-    # Indexes are made when they are needed.
+    # Indexes are made when they are needed. A heartbeat keeps the timer of a session.
     skipped = (
-        {"index", "on_last", "_unreconciled", "target_index"} if not isinstance(value, TopicIndex) else {"on_last"}
+        {"index", "on_last", "_unreconciled", "session", "target_index"}
+        if not isinstance(value, TopicIndex)
+        else {"on_last"}
     )
     return type(value), {name: _plain(getattr(value, name)) for name in names if name not in skipped}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.coordinator.results import Result
-from quorate.coordinator.timers import Timers
+from quorate.coordinator.timers import Timer, Timers
 
 
 @dataclass
@@ -38,6 +38,7 @@ STEPS = st.one_of(
     st.tuples(st.just("set"), KEYS, st.integers(0, 20)),
     st.tuples(st.just("absent"), KEYS, st.integers(0, 20)),
     st.tuples(st.just("postpone"), KEYS, st.integers(0, 20)),
+    st.tuples(st.just("postpone held"), KEYS, st.integers(0, 20)),
     st.tuples(st.just("cancel"), KEYS, st.just(0)),
     st.tuples(st.just("pass"), st.just(""), st.integers(0, 8)),
     st.tuples(st.just("step"), st.just(""), st.integers(-30, 30)),
@@ -48,10 +49,11 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=60))
 def test_timers_fire_as_with_a_linear_search(steps: list[tuple[str, str, int]]) -> None:
     timers, plain, now_ms = Timers(), Plain(), 100
+    held: dict[str, Timer] = {}
     for what, key, number in steps:
         match what:
             case "set":
-                timers.schedule(key, now_ms + number, nothing)
+                held[key] = timers.schedule(key, now_ms + number, nothing)
                 plain.schedule(key, now_ms + number)
             case "absent":
                 timers.schedule_if_absent(key, now_ms + number, nothing)
@@ -62,6 +64,13 @@ def test_timers_fire_as_with_a_linear_search(steps: list[tuple[str, str, int]]) 
                 assert timers.postpone(key, now_ms + number) == later
                 if later:
                     plain.schedule(key, now_ms + number)
+            case "postpone held":
+                if key in held:
+                    live = any(held[key] is one for one in timers.pending())
+                    later = live and held[key].at_ms <= now_ms + number
+                    assert timers.postpone_timer(held[key], now_ms + number) == later
+                    if later:
+                        plain.schedule(key, now_ms + number)
             case "cancel":
                 timers.cancel(key)
                 plain.timers.pop(key, None)
@@ -107,6 +116,17 @@ def test_a_postponed_timer_keeps_its_operation() -> None:
     timer = timers.next_due(20)
     assert timer is not None
     assert (timer.operation(20).response, timer.retry_ms) == ("first", None)
+
+
+def test_a_timer_that_is_over_cannot_be_postponed() -> None:
+    timers = Timers()
+    cancelled, replaced, fired = (timers.schedule(key, 10, nothing) for key in "abc")
+    timers.cancel("a")
+    assert timers.schedule("b", 5, nothing) is not replaced
+    timers.cancel("b")
+    assert timers.next_due(10) is fired
+    assert not any(timers.postpone_timer(one, 20) for one in (cancelled, replaced, fired))
+    assert len(timers) == 0
 
 
 def test_latest_operation_of_a_timer_is_run() -> None:

@@ -12,6 +12,7 @@ from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeart
 from quorate.codecs.messages.consumer_group import ClassicMemberMetadata
 from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import heartbeat
+from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.consumer.records import member_metadata
 from quorate.coordinator.consumer.stable_heartbeat import stable_member_result
 from quorate.coordinator.group_shard import GroupCoordinatorShard
@@ -19,6 +20,7 @@ from quorate.coordinator.image import MetadataImage, TopicImage
 from quorate.coordinator.log import MemoryLog
 from quorate.coordinator.partition_runtime import PartitionRuntime
 from quorate.coordinator.results import RequestContext, Result
+from quorate.coordinator.sessions import session_timer
 from quorate.coordinator.state.consumer import ConsumerGroup
 from tests.coordinator.consumer.test_consumer_properties import Watched
 from tests.coordinator.consumer_scripts import History
@@ -99,6 +101,20 @@ def test_stable_member_extends_its_session() -> None:
     assert reply == ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=2, heartbeat_interval_ms=5_000)
     assert [timer.at_ms for timer in settled.shard.timers.pending() if "session" in timer.key] == [NOW_MS + 55_000]
     assert settled.response(later, topic_partitions=()) is reply
+
+
+def test_a_session_that_was_replaced_or_cancelled_starts_again() -> None:
+    settled = Settled(**NAMED)
+    timers, key = settled.shard.timers, session_timer("g", "m")
+    assert settled.response() is not None
+    replaced = SESSIONS.start(settled.shard, "g", "m", NOW_MS, 1_000)
+    assert settled.response() is not None
+    assert replaced.at_ms == NOW_MS + 45_000
+    timers.cancel(key)
+    assert settled.response() is not None
+    assert key in timers
+    settled.runtime.advance(NOW_MS + 45_000)
+    assert settled.shard.state.groups["g"].is_empty
 
 
 @pytest.mark.parametrize(
