@@ -74,6 +74,7 @@ from quorate.coordinator.share import leaving as share_leaving
 from quorate.coordinator.share import offsets as share_offsets
 from quorate.coordinator.share.heartbeat import share_group_heartbeat
 from quorate.coordinator.state import ClassicGroup, ConsumerGroup, ShareGroup, StreamsGroup
+from quorate.coordinator.state.sharing import share_equal_values
 from quorate.coordinator.streams import leaving as streams_leaving
 from quorate.coordinator.streams.heartbeat import streams_group_heartbeat
 from quorate.coordinator.streams.topology_description import update_topology_description
@@ -191,6 +192,7 @@ class GroupCoordinatorShard(CoordinatorShard):
             if isinstance(group, ClassicGroup):
                 start_sessions(self, group, now_ms)
             elif isinstance(group, ConsumerGroup):
+                share_equal_values(group)
                 SESSIONS.restart(self, group, now_ms)
             elif isinstance(group, ShareGroup):
                 share_leaving.restart_sessions(self, group, now_ms)

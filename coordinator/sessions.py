@@ -79,9 +79,12 @@ class Sessions:
         """
         if timeout_ms is None:
             timeout_ms = shard.config_of(group_id, self._timeout)
+        return self._fence_at(shard, group_id, member_id, now_ms + timeout_ms)
+
+    def _fence_at(self, shard: CoordinatorShard, group_id: str, member_id: str, at_ms: int) -> Timer:
         # A timer with this key may be that of an earlier group of another type.
         key, fence = session_timer(group_id, member_id), FenceMember(self, shard, group_id, member_id)
-        return shard.timers.schedule(key, now_ms + timeout_ms, fence)
+        return shard.timers.schedule(key, at_ms, fence)
 
     def watch_revocation(self, shard: CoordinatorShard, group_id: str, member: Any, now_ms: int) -> None:
         """Fence a member that does not revoke within its rebalance timeout.
@@ -109,7 +112,8 @@ class Sessions:
 
     def restart(self, shard: CoordinatorShard, group: ModernGroup[Any, Any], now_ms: int) -> None:
         """Start the timers of all members after a load."""
+        at_ms = now_ms + shard.config_of(group.group_id, self._timeout)  # one number for all members
         for member_id, member in group.members.ordered():
-            self.start(shard, group.group_id, member_id, now_ms)
+            self._fence_at(shard, group.group_id, member_id, at_ms)
             if self._revoking is not None and member.state is self._revoking:
                 self.watch_revocation(shard, group.group_id, member, now_ms)

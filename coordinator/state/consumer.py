@@ -1,6 +1,6 @@
 """Consumer groups of KIP-848 as stored in records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,12 +11,12 @@ from quorate.codecs.messages.consumer_group import (
     ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionValue,
     TopicPartition,
-    TopicPartitions,
 )
 from quorate.codecs.tags import Tags
 from quorate.coordinator.state.consumer_member import ConsumerMember
 from quorate.coordinator.state.groups import CONSUMER_PROTOCOL, GroupKind, ReplayError
 from quorate.coordinator.state.modern import ModernGroup
+from quorate.coordinator.state.partition_epochs import PartitionEpochs
 from quorate.coordinator.state.target_index import TargetIndex
 from quorate.coordinator.state.topic_counts import Recount, recount
 
@@ -24,9 +24,8 @@ from quorate.coordinator.state.topic_counts import Recount, recount
 class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     """A consumer group.
 
-    `partition_epochs`: topic id → partition → epoch of the member that owns it, or has to revoke
-    it; free partitions are missing. `regexes`: resolved regexes. `topic_subscribers`: topic →
-    number of members that subscribe by name, and of resolved regexes that match it.
+    `partition_epochs`: the owners of partitions. `regexes`: resolved regexes. `topic_subscribers`:
+    topic → number of members that subscribe by name, and of resolved regexes that match it.
     `regex_subscribers`, `assignor_votes`, `classic_protocols`: number of members by regex,
     preferred server-side assignor, and protocol of classic members. `partition_metadata`: the topic
     metadata record (type 4) of brokers before KIP-1101, until its tombstone.
@@ -62,7 +61,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.partition_epochs: dict[Uuid, dict[int, int]] = {}
+        self.partition_epochs = PartitionEpochs()
         self.regexes: TimelineMap[str, ConsumerGroupRegularExpressionValue] = TimelineMap()
         self.topic_subscribers: TimelineMap[str, tuple[int, int]] = TimelineMap()
         self.regex_subscribers: TimelineMap[str, int] = TimelineMap()
@@ -101,7 +100,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
 
     def partition_epoch(self, topic_id: Uuid, partition: int) -> int:
         """Return the epoch of a partition's owner; -1 if it is free."""
-        return self.partition_epochs.get(topic_id, {}).get(partition, -1)
+        epoch = self.partition_epochs.get(topic_id, partition)
+        return -1 if epoch is None else epoch
 
     def subscribed_topics(self, metadata: ConsumerGroupMemberMetadataValue) -> Sequence[str]:
         """Return the topics that a member with this metadata subscribes to, by name or regex.
@@ -147,7 +147,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     def put_member(self, member: ConsumerMember) -> None:
         """Add or replace a member, and update all counts over members.
 
-        Raises `ReplayError`, see `_take`.
+        Raises `ReplayError` if another member owns one of its partitions.
         """
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
@@ -164,18 +164,21 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
             for change in (-1, 1):
                 _count(self.regex_subscribers, member.metadata.subscribed_topic_regex, change)
         if old is not None:
-            self._release(old.assigned_partitions, old.epoch)
-            self._release(old.partitions_pending_revocation, old.epoch)
-        self._take(member.assigned_partitions, member.epoch)
-        self._take(member.partitions_pending_revocation, member.epoch)
+            self.partition_epochs.release(old.assigned_partitions, old.epoch)
+            self.partition_epochs.release(old.partitions_pending_revocation, old.epoch)
+        try:
+            self.partition_epochs.take(member.assigned_partitions, member.epoch)
+            self.partition_epochs.take(member.partitions_pending_revocation, member.epoch)
+        except ReplayError as error:
+            raise ReplayError(f"group {self.group_id}: {error}") from None
 
     def remove_member(self, member_id: str) -> None:
         """Remove an existing member."""
         old = self.members.pop(member_id)
         self._homogeneous = None
         self._recount(old.metadata, None)
-        self._release(old.assigned_partitions, old.epoch)
-        self._release(old.partitions_pending_revocation, old.epoch)
+        self.partition_epochs.release(old.assigned_partitions, old.epoch)
+        self.partition_epochs.release(old.partitions_pending_revocation, old.epoch)
         instance_id = old.metadata.instance_id
         if instance_id is not None and self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
@@ -238,35 +241,6 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         found.down.apply(self.topic_subscribers)
         self.topic_subscribers.put_all(found.more)
         self.topics_changed(found.new, found.down.gone)
-
-    def _take(self, topics: Iterable[TopicPartitions], epoch: int) -> None:
-        """Set the owner of partitions.
-
-        Raises `ReplayError` if another member owns one at the same or a later epoch. An earlier
-        epoch is overwritten (KAFKA-19862).
-        """
-        for topic in topics:
-            epochs = self.partition_epochs.setdefault(topic.topic_id, {})
-            for partition in topic.partitions:
-                previous = epochs.get(partition)
-                if previous is not None and previous >= epoch:
-                    raise ReplayError(
-                        f"group {self.group_id}: partition {topic.topic_id}-{partition} is assigned at epoch {epoch}, "
-                        f"but its owner has epoch {previous}"
-                    )
-                epochs[partition] = epoch
-
-    def _release(self, topics: Iterable[TopicPartitions], epoch: int) -> None:
-        """Free partitions, except those that another member owns since."""
-        for topic in topics:
-            epochs = self.partition_epochs.get(topic.topic_id)
-            if epochs is None:
-                continue
-            for partition in topic.partitions:
-                if epochs.get(partition) == epoch:
-                    del epochs[partition]
-            if not epochs:
-                del self.partition_epochs[topic.topic_id]
 
 
 def is_homogeneous(regexes: Mapping[str, int], topics: Mapping[str, tuple[int, int]], members: int) -> bool:

@@ -75,6 +75,19 @@ class ConsumerMember:
         """Keep the timer for the next heartbeat."""
         object.__setattr__(self, "session", timer)
 
+    def share(
+        self,
+        epoch: int,
+        previous_epoch: int,
+        assigned: tuple[TopicPartitions, ...],
+        pending_revocation: tuple[TopicPartitions, ...],
+    ) -> None:
+        """Replace values by equal ones."""
+        object.__setattr__(self, "epoch", epoch)
+        object.__setattr__(self, "previous_epoch", previous_epoch)
+        object.__setattr__(self, "assigned_partitions", assigned)
+        object.__setattr__(self, "partitions_pending_revocation", pending_revocation)
+
     @property
     def assigned(self) -> Owned:
         """The partitions that it owns, created in each call."""

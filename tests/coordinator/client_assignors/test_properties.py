@@ -274,7 +274,7 @@ def content(state: CoordinatorState) -> dict[str, Any]:
             dict(group.targets),
             group.target_tags,
             group.target_epoch_tags,
-            group.partition_epochs,
+            group.partition_epochs.by_topic(),
         )
         for name, group in state.groups.items()
         if isinstance(group, ConsumerGroup)

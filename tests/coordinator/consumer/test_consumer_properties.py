@@ -25,7 +25,7 @@ def described(state: CoordinatorState) -> dict[str, Any]:
             "targets": list(group.targets.ordered()),
             "regexes": list(group.regexes.ordered()),
             "static": group.static_members,
-            "owners": group.partition_epochs,
+            "owners": group.partition_epochs.by_topic(),
             "topics": dict(group.topic_subscribers),
             "expressions": list(group.regex_subscribers.ordered()),
             "votes": dict(group.assignor_votes),
@@ -97,7 +97,7 @@ class Watched:
             before = self._before.get((name, member_id))
             if before is not None and before.state is not member.state:
                 self.moves.add((before.state, member.state))
-        for topic_id, epochs in group.partition_epochs.items():
+        for topic_id, epochs in group.partition_epochs.by_topic().items():
             for partition in epochs:
                 assert (topic_id, partition) in owner, "no stale owners"
 

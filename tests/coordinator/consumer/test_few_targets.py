@@ -55,7 +55,7 @@ def test_targets_of_small_groups_equal_those_of_the_assignor(
 ) -> None:
     compared = Compared()
     monkeypatch.setattr(next_target, "few_targets", compared)
-    count = portion(30)
+    count = portion(30, usual=20)
     for seed in range(START, START + count):
         watched = Watched()
         watched.side = ShardSide(version)

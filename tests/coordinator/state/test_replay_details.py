@@ -64,11 +64,11 @@ def test_partition_without_owner_is_free() -> None:
         "g",
         "m",
     )
-    assert log.group.partition_epochs == {T: {0: 3, 1: 3}, U: {1: 3, 2: 3}}
+    assert log.group.partition_epochs.by_topic() == {T: {0: 3, 1: 3}, U: {1: 3, 2: 3}}
     log.current("n", 4, 0, 1)
     log.write("CurrentMemberAssignment", None, "g", "n")
     log.write("CurrentMemberAssignment", None, "g", "m")
-    assert log.group.partition_epochs == {}
+    assert log.group.partition_epochs.by_topic() == {}
     assert log.group.members["m"].state is MemberState.STABLE
 
 
@@ -92,7 +92,7 @@ def test_repeated_topics_and_partitions_count_once() -> None:
     ):
         log.write("CurrentMemberAssignment", replace(log.current_value(7), assigned_partitions=owned), "g", "m")
         assert log.group.members["m"].assigned_partitions == (once,)
-        assert log.group.partition_epochs == {T: {1: 7}}
+        assert log.group.partition_epochs.by_topic() == {T: {1: 7}}
 
 
 def test_complete_partitions_of_a_record_are_kept_as_they_are() -> None:

@@ -85,7 +85,7 @@ def test_member_that_left_has_no_partitions_and_epoch_minus_one(kind: str) -> No
     assert not member.assigned
     if kind == "consumer":
         assert (member.state, member.pending_revocation) == (MemberState.STABLE, {})
-        assert log.group.partition_epochs == {}
+        assert log.group.partition_epochs.by_topic() == {}
 
 
 @KIND
