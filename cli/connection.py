@@ -9,6 +9,9 @@ from quorate.cli.errors import UserError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+LONGEST_MS = 2**31 - 1
+"""The longest time that Kafka's configs accept. Python cannot wait for much longer ones."""
+
 _PASSWORD = "Password; prefer the environment variable, as other users can see command lines."
 _OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "--security-protocol": {
@@ -61,7 +64,7 @@ def connection_options(command: F) -> F:
         command = click.option(flag, show_envvar="envvar" in how, **how)(command)
     option: Callable[[F], F] = click.option(
         "--connect-timeout-ms",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=LONGEST_MS),
         metavar="N",
         default=10_000,
         show_default=True,

@@ -119,6 +119,11 @@ class Broker:
             raise ClusterError(
                 f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}"
             ) from None
+        if not self._server.sockets:  # asyncio ignores the error of socket() itself
+            raise ClusterError(
+                f"broker {self.id} cannot listen: this process has too many open files",
+                "raise the limit, for example with `ulimit -n 10000`, or start fewer brokers",
+            )
         self.listen_port = self._server.sockets[0].getsockname()[1]
         self.port = self.port or self.listen_port
         self.serving = True

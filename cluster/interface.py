@@ -49,11 +49,14 @@ class BrokerInfo:
     state: str
 
 
+MOST_BROKERS = 1_000
+
+
 def racks_of_brokers(brokers: int | None, racks: Sequence[str | None]) -> dict[int, str | None]:
     """Assign racks to brokers 1, 2, … round-robin; by default one broker for each rack.
 
-    An empty name means no rack. Raises `ClusterError` if there is no broker, and for a text, whose
-    characters would be racks.
+    An empty name means no rack. Raises `ClusterError` for no broker or too many, and for a text,
+    whose characters would be racks.
     """
     if isinstance(racks, str):
         raise ClusterError(f"racks={racks!r} is a text; give a list of racks: {racks.split(',')}")
@@ -66,6 +69,8 @@ def racks_of_brokers(brokers: int | None, racks: Sequence[str | None]) -> dict[i
         raise ClusterError(f"brokers={count!r}: give a whole number")
     if count < 1:
         raise ClusterError("a cluster needs at least one broker")
+    if count > MOST_BROKERS:
+        raise ClusterError(f"brokers={count}: a cluster has at most {MOST_BROKERS:,}")
     return {number: (racks[(number - 1) % len(racks)] or None) if racks else None for number in range(1, count + 1)}
 
 

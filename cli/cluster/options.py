@@ -79,7 +79,11 @@ def read_properties(texts: Sequence[str]) -> dict[str, str]:
 
 
 def check_brokers(count: int, *, racks: int, port: int | None) -> None:
-    """Raise `UserError` for fewer brokers than `racks`, and for ports above 65535."""
+    """Raise `UserError` for too many brokers, fewer than `racks`, and for ports above 65535."""
+    from quorate.cluster.interface import MOST_BROKERS
+
+    if count > MOST_BROKERS:
+        raise UserError(f"--brokers {count}: a cluster has at most {MOST_BROKERS:,}")
     if port and port + count > 65536:
         raise UserError(f"--port {port}: fewer than {count} ports from there up to 65535", "choose a lower port")
     if count < racks:

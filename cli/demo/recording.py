@@ -39,7 +39,10 @@ running. The output shows the records of one group, with remarks.
 @click.command("decode", help=HELP)
 @click.option("--group", "group_id", metavar="NAME", help="Show this group.  [default: the first one]")
 @click.option(
-    "--width", type=click.IntRange(min=60), metavar="N", help="Columns to use.  [default: width of the terminal]"
+    "--width",
+    type=click.IntRange(min=60, max=10_000),
+    metavar="N",
+    help="Columns to use.  [default: width of the terminal]",
 )
 def decode(group_id: str | None, width: int | None) -> None:
     """Read the packaged log and print the records of a group, with remarks."""

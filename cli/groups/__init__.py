@@ -15,6 +15,7 @@ import click
 
 from quorate.cli.connection import (
     CONNECTION_OPTIONS,
+    LONGEST_MS,
     WithConnection,
     check_one_source,
     connection_config,
@@ -96,7 +97,7 @@ def reading_options(command: F) -> F:
         ),
         click.option(
             "--watch",
-            type=FiniteRange(min=1),
+            type=FiniteRange(min=1, max=LONGEST_MS // 1_000),
             metavar="SECONDS",
             help="Repeat every SECONDS until Ctrl-C (with -b).",
         ),

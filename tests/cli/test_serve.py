@@ -201,6 +201,7 @@ def test_a_metrics_port_in_use_is_an_error(quorate, used_port):
         (["--kafka-version", "new"], "invalid value 'new' for kafka.version"),
         (["--racks", "a,,b"], "--racks a,,b: a name is missing"),
         (["--brokers", "2", "--racks", "a,b,c"], "--brokers 2: too few for 3 racks"),
+        (["--brokers", "99999999999999999999"], "--brokers 99999999999999999999: a cluster has at most 1,000"),
         (["--property", "x"], "--property x: is not KEY=VALUE"),
         (
             ["--property", "group.max.size=many"],

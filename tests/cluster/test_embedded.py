@@ -1,6 +1,7 @@
 """An embedded cluster for its owner: in a thread, in a loop, with racks."""
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +32,7 @@ def test_racks_are_assigned_round_robin(options: dict[str, object], racks: list[
     ("options", "complaint"),
     [
         ({"brokers": 0}, "a cluster needs at least one broker"),
+        ({"brokers": 10**20}, "brokers=100000000000000000000: a cluster has at most 1,000"),
         ({"racks": "a,b"}, r"racks='a,b' is a text; give a list of racks: \['a', 'b'\]"),
         ({"racks": [1, 2]}, "rack 1 is no text; racks are strings: '1'"),
         ({"racks": {"a"}}, "give a list of racks"),
@@ -49,6 +51,18 @@ def test_contradicting_parameters_are_rejected(options: dict[str, object], compl
     made: Callable[..., EmbeddedCluster] = EmbeddedCluster
     with pytest.raises(ClusterError, match=complaint):
         made(**options)
+
+
+def test_a_limit_of_open_files_is_an_error_with_the_way_to_raise_it() -> None:
+    code = (
+        "import resource; from quorate.cluster import EmbeddedCluster; cluster = EmbeddedCluster(brokers=200); "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)); cluster.__enter__()"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=60)
+    assert re.search(
+        r"ClusterError: broker \d+ cannot listen: this process has too many open files; raise the limit, .*`ulimit -n",
+        done.stderr,
+    )
 
 
 def test_addresses_are_not_known_before_the_start() -> None:

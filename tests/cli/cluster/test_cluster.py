@@ -157,6 +157,7 @@ def test_without_a_command_the_help_is_shown(quorate, arguments):
         (["up", "--racks", "a,,b"], "--racks a,,b: a name is missing"),
         (["up", "--property", "log.retention.ms"], "--property log.retention.ms: is not KEY=VALUE"),
         (["up", "--port", "65534"], "--port 65534: fewer than 3 ports from there up to 65535"),
+        (["up", "--brokers", "1001"], "--brokers 1001: a cluster has at most 1,000"),
         (["up", "--brokers", "2", "--racks", "a,b,c"], "--brokers 2: too few for 3 racks"),
         (["up", "--brokers", "0"], "Invalid value for '--brokers'"),
         (["restart-broker"], "Missing argument"),

@@ -119,6 +119,12 @@ def test_output_fits_the_width(quorate, width):
     assert max(len(line) for line in table if line not in proposed) <= width
 
 
+def test_a_width_that_no_line_can_have_is_an_error(quorate):
+    ended = quorate("demo", "decode", "--width", 10**14)
+    assert (ended.status, ended.out) == (1, "")
+    assert ended.err.startswith("error: Invalid value for '--width'")
+
+
 @pytest.mark.parametrize("width", [80, 100, 140])
 def test_records_are_not_cut_at_the_width_of_a_terminal(quorate, width):
     text = " ".join(quorate("demo", "decode", "--width", width).out.split())

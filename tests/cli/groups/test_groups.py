@@ -225,6 +225,8 @@ def test_unsupported_releases_are_errors(quorate, upgrade, version, complaint):
         (("-b", "localhost:1", "--topology", "x"), "--topology is for a SOURCE"),
         (("LOG", "--watch", "5"), "--watch needs a live cluster"),
         (("-b", "localhost:1", "--watch", "5", "--at", "2h"), "--watch and --at exclude each other"),
+        (("-b", "localhost:1", "--watch", "1e300"), "1e+300 is not in the range"),
+        (("-b", "localhost:1", "--connect-timeout-ms", "99999999999999999999"), "is not in the range"),
         (("LOG", "--at", "yesterday"), "--at 'yesterday' is not a time"),
         (("LOG", "--at", "60"), "there are several partitions"),
         (("LOG", "--at", "99:5"), "--at 99:5: what is read has no partition 99 of __consumer_offsets"),
