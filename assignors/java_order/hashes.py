@@ -60,14 +60,19 @@ def java_hash(key: Any) -> int:
     if isinstance(key, int):
         return key & MASK
     if isinstance(key, Uuid):
-        most, least = _halves(key)
-        both = most ^ least
-        return ((both >> 32) ^ both) & MASK
+        return _uuid_hash(key)
     outer: str | Uuid = key[0]
     partition: int = key[1]
     if isinstance(outer, str):
         return (31 * (31 + partition) + string_hash(outer)) & MASK
     return (31 * java_hash(outer) + partition) & MASK
+
+
+@lru_cache(maxsize=1 << 14)
+def _uuid_hash(uuid: Uuid) -> int:
+    both = int.from_bytes(uuid, "big")
+    both ^= both >> 64  # the halves, in the lower 64 bits
+    return ((both >> 32) ^ both) & MASK
 
 
 def comparable(key: Any) -> Any:

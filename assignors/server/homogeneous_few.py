@@ -54,7 +54,9 @@ def previous_target(lists: TopicLists, record: Mapping[int, Sequence[int]], dele
     for topic in lists.ordered(list(record), others=deleted):
         partitions = record[topic]
         count = len(partitions)
-        if count > 1:
+        if count > 1 and max(partitions) < 1 << _WINDOW:
+            partitions = sorted({*partitions})
+        elif count > 1:
             partitions = few_numbers_in_order(partitions, copied_set_capacity(count, jdk))
             if count >= TREE_FROM and (lists.may_have_trees or len(partitions) < count):
                 has_trees = True
