@@ -26,6 +26,8 @@ from quorate.codecs.batches.model import ProblemReason
 from quorate.codecs.errors import InputError
 from quorate.codecs.log.model import HARMLESS
 from quorate.pipeline.files import find_files
+from quorate.pipeline.jobs.columns import present_types
+from quorate.pipeline.jobs.moments import LOG
 from quorate.pipeline.options import FORMAT, parse_options
 from quorate.pipeline.schema import CONTROL, IN_FILE
 from quorate.pipeline.source import register
@@ -185,6 +187,12 @@ def read_rows(spark: SparkSession, input_format: str, sources: Sequence[str], op
     for more in found[1:]:
         whole = whole.unionByName(more)
     return whole
+
+
+def logs_in(rows: DataFrame) -> set[tuple[str, int]]:
+    """Return topic and partition of each log in decoded rows. Raises `OptionError`, as jobs do."""
+    present_types(rows)
+    return {(row["topic"], row["partition"]) for row in rows.select(*LOG).distinct().collect()}
 
 
 def damage_of(

@@ -34,6 +34,9 @@ quorate pipeline report kafka-logs --end-offsets ends.csv --output report.html
 """
 
 FORMATS = ("parquet", "json", "csv", "delta", "iceberg")
+MOST_ROWS = 2**31 - 2
+"""Spark's `limit` takes an integer of 32 bits, and one row more shows that there are others."""
+
 STATE_TABLES = ("groups", "members", "targets", "assignments", "offsets", "skipped")
 
 
@@ -91,7 +94,7 @@ _OUTPUT = (
     click.option("--json", "as_json", is_flag=True, help="Print JSON, with all fields."),
     click.option(
         "--limit",
-        type=click.IntRange(min=1),
+        type=click.IntRange(min=1, max=MOST_ROWS),
         default=1000,
         show_default=True,
         metavar="N",

@@ -10,6 +10,8 @@ from quorate.cli.errors import UserError, note
 from quorate.cli.pipeline.engine import check_tables, errors_in_one_line, local_rows, rows_of
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from quorate.coordinator.history import Moment
     from quorate.pipeline.local import LocalRows
 
@@ -44,7 +46,8 @@ class Job:
         self.engine: Any
         self.rows: Any = local_rows(options, sources, given)
         self.is_local = self.rows is not None
-        if moment.offsets is not None and options["input_format"] == "consumer-offsets":
+        is_log = options["input_format"] == "consumer-offsets"
+        if moment.offsets is not None and is_log:
             _check_partitions(moment, rows_of(sources, given) if self.rows is None else self.rows)
         if self.is_local:
             from quorate.pipeline import local
@@ -52,9 +55,12 @@ class Job:
             self.engine = local
         else:
             self._given = given
-            self._start_spark(sources, given)
+            rows = self._start_spark(sources, given)
+            if moment.offsets is not None and not is_log:
+                _check_decoded(moment, rows)
+            self.rows = rows
 
-    def _start_spark(self, sources: Sequence[str], given: Mapping[str, str]) -> None:
+    def _start_spark(self, sources: Sequence[str], given: Mapping[str, str]) -> "DataFrame":
         from quorate import pipeline
         from quorate.pipeline.session import check_source, read_rows, started
 
@@ -62,7 +68,7 @@ class Job:
         small = check_source(options["input_format"], sources, given)
         self.engine = pipeline
         self.spark = started(options["master"], dict(_pair("--conf", one) for one in options["conf"]), small=small)
-        self.rows = read_rows(self.spark, options["input_format"], sources, given)
+        return read_rows(self.spark, options["input_format"], sources, given)
 
     def table(self, option: str) -> Any:
         """Read the table of an option, if it is given."""
@@ -140,6 +146,16 @@ def _check_partitions(moment: "Moment", rows: "LocalRows") -> None:
             f"put them into the folder of their partition, such as {rows.options.topic}-17, or give a time",
         )
     check_places(moment, partitions, "what is read", rows.options.topic, "--as-of")
+
+
+def _check_decoded(moment: "Moment", rows: "DataFrame") -> None:
+    """Raise an error for offsets of partitions that no decoded row has."""
+    from quorate.coordinator.history.replay import check_places
+    from quorate.pipeline.session import logs_in
+
+    logs = logs_in(rows)
+    topics = ", ".join(sorted({topic for topic, _ in logs}))
+    check_places(moment, {partition for _, partition in logs}, "what is read", topics, "--as-of")
 
 
 def _pair(option: str, text: str) -> tuple[str, str]:

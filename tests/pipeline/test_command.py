@@ -148,6 +148,19 @@ def test_written_rows_can_replace_the_log_as_a_source(run_in_spark: Run, spark: 
         assert found == run_in_spark("audit", UPGRADE, "--json", "--engine", "spark")
 
 
+def test_an_offset_of_a_partition_that_written_rows_lack_is_an_error(run_in_spark: Run, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(read(UPGRADE).table(), rows)
+    command = ["state", rows, "--from", "parquet", "--json", "--as-of"]
+    found = run_in_spark(*command, "0:5,9:5")
+    check_error(found, "--as-of 9:5: what is read has no partition 9 of __consumer_offsets")
+    assert found[2].splitlines()[1] == "       it has 0 to 3"
+    status, out, err = run_in_spark(*command, "1:54")
+    assert (status, {row["log_partition"] for row in json.loads(out)}) == (0, {1}), err
+    pq.write_table(read(UPGRADE).table().drop_columns(["partition"]), rows)
+    check_error(run_in_spark(*command, "1:54"), "the DataFrame has no column partition")
+
+
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -262,6 +275,7 @@ def test_a_log_without_segments_is_an_error(run: Run, tmp_path: Path) -> None:
         (["rebalances", UPGRADE, "--as-of", "1:5", "--option", "partitions=2"], "has no partition 1"),
         (["state", UPGRADE, "--as-of", "0:5,0:6"], "--as-of 0:5,0:6: partition 0 is given twice"),
         (["state", UPGRADE, "--as-of", "soon"], "--as-of 'soon' is not a time"),
+        (["state", UPGRADE, "--limit", "2147483647"], "'--limit': 2147483647 is not in the range"),
         (["lag", UPGRADE], "--end-offsets is required"),
         (["lag", UPGRADE, "--end-offsets", "ends.xls"], "is not a .csv, .jsonl or .parquet file"),
         (["locality", UPGRADE], "--topology is required"),
