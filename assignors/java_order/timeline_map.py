@@ -7,7 +7,7 @@ records in their order.
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quorate.assignors.java_order.hashes import java_hash, string_hash
 from quorate.codecs.extension import extension
@@ -60,6 +60,10 @@ class TimelineMap(_Base[K, V]):
         super().__init__()
         self._hash_of = hash_of
         self.slots = 2
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep the number of slots, which never decreases, in copies and pickles."""
+        return type(self), (self._hash_of,), (None, {"slots": self.slots}), None, iter(self.items())
 
     def exchange(self, key: K, value: V) -> None:
         """Replace the value of a present key, without a put in Kafka's map."""

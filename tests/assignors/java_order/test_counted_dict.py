@@ -1,6 +1,8 @@
 """`CountedDict` in C does the same as the one in Python."""
 
+import copy
 import gc
+import pickle
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -83,3 +85,21 @@ def test_maps_in_a_cycle_are_collected() -> None:
     del timeline, value
     gc.collect()
     assert alive() is None
+
+
+def pickled(timeline: TimelineMap[str, int]) -> Any:
+    return pickle.loads(pickle.dumps(timeline))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled], ids=lambda function: function.__name__)
+def test_copies_have_the_same_slots(copied: Callable[[Any], Any]) -> None:
+    timeline: TimelineMap[str, int] = TimelineMap(len)
+    timeline.put_new(map(str, range(100)), range(100))
+    for number in range(5, 100):
+        del timeline[str(number)]
+    other = copied(timeline)
+    assert type(other) is TimelineMap
+    assert (other.slots, [*other.items()], [*other.ordered()]) == (128, [*timeline.items()], [*timeline.ordered()])
+    other["x"] = 1
+    assert other._hash_of is len
+    assert "x" not in timeline
