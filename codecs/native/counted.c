@@ -23,6 +23,16 @@ static PyObject *counted_get(PyObject *self, PyObject *key) {
     return found;
 }
 
+/* Those of dict do not visit the type, and Python leaves that to a base that is not static. */
+static int counted_traverse(PyObject *self, visitproc visit, void *arg) {
+    Py_VISIT(Py_TYPE(self));
+    return ((traverseproc)PyType_GetSlot(&PyDict_Type, Py_tp_traverse))(self, visit, arg);
+}
+
+static int counted_clear(PyObject *self) {
+    return ((inquiry)PyType_GetSlot(&PyDict_Type, Py_tp_clear))(self);
+}
+
 bool add_counted_dict(PyObject *module) {
     PyObject *size = PyObject_GetAttrString((PyObject *)&PyDict_Type, "__basicsize__");
     if (size == NULL)
@@ -35,6 +45,8 @@ bool add_counted_dict(PyObject *module) {
     };
     PyType_Slot slots[] = {
         {Py_tp_doc, "A dict that counts the slots of Kafka's TimelineHashMap."},
+        {Py_tp_traverse, counted_traverse},
+        {Py_tp_clear, counted_clear},
         {Py_mp_subscript, counted_get},
         {Py_mp_ass_subscript, counted_set},
         {Py_sq_contains, PyDict_Contains},
@@ -44,7 +56,7 @@ bool add_counted_dict(PyObject *module) {
     PyType_Spec spec = {
         .name = "quorate.codecs._native.CountedDict",
         .basicsize = (int)(slots_at + (Py_ssize_t)sizeof(Py_ssize_t)),
-        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+        .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
         .slots = slots,
     };
     PyObject *bases = PyTuple_Pack(1, (PyObject *)&PyDict_Type);

@@ -87,6 +87,17 @@ def test_maps_in_a_cycle_are_collected() -> None:
     assert alive() is None
 
 
+def test_a_subclass_that_refers_to_its_own_maps_is_collected() -> None:
+    class Own(TimelineMap[str, int]):
+        """Has a map as an attribute."""
+
+    Own.instance = Own()  # type: ignore[attr-defined]
+    alive = weakref.ref(Own)
+    del Own
+    gc.collect()
+    assert alive() is None
+
+
 def pickled(timeline: TimelineMap[str, int]) -> Any:
     return pickle.loads(pickle.dumps(timeline))
 
