@@ -120,9 +120,13 @@ def own_interrupts() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
-    root = logging.getLogger()
-    if not root.handlers:  # the function `logging.exception` would add one
-        root.addHandler(logging.NullHandler())
+    # py4j logs them with `logging.exception`, which uses the root logger and not its own.
+    logging.getLogger().addFilter(is_not_of_py4j)
+
+
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return whether code outside of py4j logged this."""
+    return Path(record.pathname).parent.name != "py4j"
 
 
 class _Launcher:

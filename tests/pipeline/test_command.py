@@ -340,13 +340,45 @@ def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None
     ]
 
 
-def test_ctrl_c_keeps_its_handler_and_py4j_logs_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    root, before = logging.getLogger(), signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(root, "handlers", [])
-    with own_interrupts():
-        signal.signal(signal.SIGINT, lambda *_: None)  # as SparkContext does
-    assert signal.getsignal(signal.SIGINT) is before
-    assert [type(one) for one in root.handlers] == [logging.NullHandler]
+def test_ctrl_c_during_a_call_of_spark_prints_nothing() -> None:
+    """The program sends the signal to its process group, as a terminal does."""
+    code = f"""
+import os, signal, sys, threading, time
+from quorate.cli.start import main
+
+def call():
+    frame, call, is_reading = sys._current_frames()[threading.main_thread().ident], None, False
+    while frame is not None:
+        call = call or (frame.f_code.co_name == "send_command" and id(frame)) or None
+        is_reading = is_reading or frame.f_code.co_name == "read_rows"
+        frame = frame.f_back
+    return call if is_reading else None
+
+def interrupt():
+    while (before := call()) is None or (time.sleep(0.1), call())[1] != before:
+        time.sleep(0.001)
+    os.killpg(0, signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+sys.argv = ["quorate", "pipeline", "state", {str(UPGRADE)!r}, "--engine", "spark"]
+main()
+"""
+    command = [sys.executable, "-P", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, start_new_session=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_only_log_messages_of_py4j_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    before, filters = signal.getsignal(signal.SIGINT), logging.getLogger().filters[:]
+    try:
+        with own_interrupts():
+            signal.signal(signal.SIGINT, lambda *_: None)  # as SparkContext does
+        assert signal.getsignal(signal.SIGINT) is before
+        logging.getLogger().error("of a program")
+        exec(compile("import logging; logging.error('of py4j')", "/lib/py4j/java_gateway.py", "exec"))
+    finally:
+        logging.getLogger().filters[:] = filters
+    assert caplog.messages == ["of a program"]
 
 
 def test_the_local_engine_does_not_import_pandas() -> None:
