@@ -87,6 +87,8 @@ def positional(cls: type[C], *names: str) -> Callable[..., C]:
     others = {f.name: f.default for f in fields if f.name not in names}
     if missing := [name for name, default in others.items() if default is dataclasses.MISSING]:
         raise TypeError(f"{cls.__name__} needs {', '.join(missing)}")
+    if len(names) + len(others) != len(fields):
+        raise TypeError(f"{', '.join(names)} are not distinct fields of {cls.__name__}")
     native = extension()
     if native is None:
         return positional_in_python(cls, names, others)
@@ -106,5 +108,5 @@ def positional_in_python(cls: type[C], names: Sequence[str], others: Mapping[str
         source.names["cls"] = cls
         source.add("o.__class__ = cls")
     source.add("return o")
-    make: Callable[..., C] = source.method(f"make_{cls.__name__}", ", ".join(names))
+    make: Callable[..., C] = source.method(f"make_{cls.__name__}", ", ".join((*names, "/") if names else ()))
     return make

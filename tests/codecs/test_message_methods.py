@@ -91,6 +91,19 @@ def test_a_made_object_needs_a_value_for_each_field_without_default() -> None:
         positional(OffsetCommitKey, "group")
 
 
+@pytest.mark.parametrize("name", ["group", "metadata"])
+def test_a_function_of_positional_values_needs_distinct_fields(name: str) -> None:
+    names = ("group", "topic", "partition", name)
+    with pytest.raises(TypeError, match=f"group, topic, partition, {name} are not distinct fields of OffsetCommitKey"):
+        positional(OffsetCommitKey, *names)
+
+
+def test_functions_of_positional_values_have_no_keyword_arguments() -> None:
+    for make in makers(OffsetCommitKey, "group", "topic", "partition"):
+        with pytest.raises(TypeError, match="keyword"):
+            make("g", "t", partition=1)
+
+
 def test_wrong_arguments_name_the_class_and_the_argument() -> None:
     key: Any = OffsetCommitKey
     with pytest.raises(TypeError, match=r"OffsetCommitKey.__init__\(\) missing 2 required .*'topic' and 'partition'"):
