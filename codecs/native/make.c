@@ -52,7 +52,7 @@ static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUS
     if (!PyArg_ParseTuple(args, "O!O!nO!:Maker", &PyType_Type, &cls, &PyTuple_Type, &names, &given, &PyTuple_Type,
                           &defaults))
         return NULL;
-    if (given < 0 || PyTuple_Size(names) != given + PyTuple_Size(defaults))
+    if (given < 0 || PyTuple_Size(names) - PyTuple_Size(defaults) != given)
         return PyErr_Format(PyExc_ValueError, "each slot needs one value");
     Maker *m = (Maker *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
     if (m == NULL)

@@ -16,11 +16,13 @@ import pytest
 
 from quorate.codecs import CoordinatorRecord, TaggedField
 from quorate.codecs.api.broker import APIS
+from quorate.codecs.extension import extension
 from quorate.codecs.message import Message, declare, field, struct, tagged
 from quorate.codecs.message_methods import positional, positional_in_python
 from quorate.codecs.messages import RECORD_TYPES, OffsetCommitKey, OffsetCommitValue
 from quorate.codecs.wire import Array, Int32, String
 from quorate.coordinator.results import Result
+from tests.codecs.test_accelerator import needs_accelerator
 
 CLASSES = [
     *(spec.cls for types in RECORD_TYPES.values() for each in types.values() for spec in (each.key, each.value)),
@@ -96,6 +98,19 @@ def test_a_function_of_positional_values_needs_distinct_fields(name: str) -> Non
     names = ("group", "topic", "partition", name)
     with pytest.raises(TypeError, match=f"group, topic, partition, {name} are not distinct fields of OffsetCommitKey"):
         positional(OffsetCommitKey, *names)
+
+
+@needs_accelerator
+def test_slots_and_values_of_different_numbers_are_rejected() -> None:
+    cls = OffsetCommitKey
+    for given, defaults in ((0, ()), (2, ()), (1, (1,)), (-1, (1, 2)), (sys.maxsize, (1,)), (-sys.maxsize - 1, ())):
+        with pytest.raises(ValueError, match="each slot needs one value"):
+            extension().Maker(cls, ("group",), given, defaults)
+    for names in (("group", "no"), ("group", 1), ("group", "\ud800")):
+        references = sys.getrefcount(cls)
+        with pytest.raises((TypeError, UnicodeEncodeError)):
+            extension().Maker(cls, names, 2, ())
+        assert sys.getrefcount(cls) == references
 
 
 def test_functions_of_positional_values_have_no_keyword_arguments() -> None:
