@@ -202,22 +202,22 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
         flat = decode_flat(types[type_id].key, slots, versioned=False)
         if flat is not None:
-            arrays = flat.columns
-            if flat.sound is not None:
-                sound = np.zeros(len(slots), dtype=np.bool_)
-                sound[flat.sound] = True
-                rows, entry = _without_doubtful(sound, rows, entry, out)
+            arrays, sound = flat.columns, flat.sound
         else:
-            columns, sound, ends, _ = read_slots(types[type_id].key, 0, slots)
-            if not bool(sound.all()):
-                rows, entry = _without_doubtful(sound, rows, entry, out)
-            longer = ends < slots.end
+            columns, read, ends, _ = read_slots(types[type_id].key, 0, slots)
+            longer = read & (ends < slots.end)
             if bool(longer.any()):
                 of = np.arange(len(rows)) if entry is None else entry
                 has = np.flatnonzero(longer[of])
                 out.add_trailing(rows[has], "key", (ends - slots.start)[of[has]])
             schema = message_schema(types[type_id].key)
             arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
+            sound = None if bool(read.all()) else np.flatnonzero(read)
+        if sound is not None:
+            kept, entry = _rows_with(sound, entry, len(slots), len(rows))
+            out.doubtful.append(np.delete(rows, kept))
+            # Text of other keys, which may be arbitrary, would be a category otherwise.
+            rows, arrays = rows[kept], chosen(arrays, sound)
         if len(rows):
             _decode_values(
                 types[type_id],
@@ -226,13 +226,6 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
                 values if len(rows) == len(values) else values[rows],
                 out,
             )
-
-
-def _without_doubtful(sound: Bools, rows: Ints, entry: Ints | None, out: _Collector) -> tuple[Ints, Ints]:
-    """Return rows with sound keys, and the index of each one's key."""
-    good = sound if entry is None else sound[entry]
-    out.doubtful.append(rows[~good])
-    return rows[good], np.flatnonzero(good) if entry is None else entry[good]
 
 
 def _rows_with(which: Ints | None, code: Ints | None, distinct: int, count: int) -> tuple[Ints, Ints | None]:

@@ -401,6 +401,24 @@ def test_dictionary_encoded_keys_give_the_same_columns(data: st.DataObject) -> N
             assert pa.types.is_dictionary(kinds["group" if "group" in kinds else "group_id"])
 
 
+@pytest.mark.parametrize("native", [True, False], ids=["c", "numpy"])
+def test_text_of_damaged_keys_is_no_category(native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not native:
+        monkeypatch.setattr(extension, "_extension", None)
+    names = [f"{number:02}" for number in range(64)]
+    raw = [commit(1, group=name) for name in names]
+    key, value = commit(1, group="damaged")
+    assert key is not None
+    raw += [(key[:-5], value)]  # ends inside the name of the topic
+    for order in (slice(None), slice(None, None, -1)):
+        keys, values = (pa.array(column, pa.binary()) for column in zip(*raw[order], strict=True))
+        found = decode_columns(keys, values, dictionary=True)
+        groups = found["OffsetCommit"].column("group")
+        assert sorted(groups.dictionary.to_pylist()) == names
+        assert groups.to_pylist() == names[order]
+        assert found[PROBLEMS].num_rows == 1
+
+
 def test_empty_input_gives_no_columns() -> None:
     assert decode_columns(pa.array([], pa.binary()), pa.array([], pa.binary())) == {}
 
