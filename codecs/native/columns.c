@@ -256,12 +256,15 @@ static bool parse_layout(PyTypeObject *type, PyObject *description, Column *colu
     if (!PyArg_ParseTuple(description, "O!y#", type, &program, &indexes, &fields))
         return false;
     const Program *g = layout->program = (Program *)program;
-    if (fields != g->count || (layout->targets = PyMem_Calloc((size_t)fields + 1, sizeof *layout->targets)) == NULL)
+    bool filled[256] = {false};
+    if (fields != g->count || fields != count ||
+        (layout->targets = PyMem_Calloc((size_t)fields + 1, sizeof *layout->targets)) == NULL)
         return false;
     for (Py_ssize_t i = 0; i < fields; i++) {
         Py_ssize_t index = (uint8_t)indexes[i];
-        if (index >= count || columns[index].code != g->fields[i].wire.code)
+        if (index >= count || filled[index] || columns[index].code != g->fields[i].wire.code)
             return false;
+        filled[index] = true;
         const Field *field = &g->fields[i];
         layout->targets[i] = (Target){field, &columns[index], field->carried && field->tag < 0, 0, false};
         if (!default_of(&layout->targets[i]))

@@ -123,6 +123,7 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
     names = [f.name for f in spec.fields]
     codes |= {name: "q" for name in names if name not in codes}
     order = bytes(names.index(f.name) for f in fields_of(spec, 3))
+    twice = bytes(names.index("offset" if f.name == "commit_timestamp" else f.name) for f in fields_of(spec, 3))
 
     def columns(**changed: Any) -> Any:
         def column(name: str) -> Any:
@@ -143,7 +144,9 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
         (((COMMIT, order[1:]),), columns()),
         (((COMMIT, bytes([99]) + order[1:]),), columns()),
         (((COMMIT, order[::-1]),), columns()),
+        (((COMMIT, twice),), columns()),
         (((COMMIT, order),), columns()[1:]),
+        (((COMMIT, order),), (*columns(), columns()[0])),
         (((COMMIT, order),), columns(offset=("q", np.empty(2, np.int64), None, np.empty(1, np.bool_)))),
         (((COMMIT, order),), columns(offset=("q", np.empty(1, np.int64), None, np.empty(2, np.bool_)))),
         (((COMMIT, order),), columns(metadata=("s", np.empty(1, np.int32), np.empty(9, "u1"), np.empty(1, "?")))),
