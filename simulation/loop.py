@@ -13,6 +13,7 @@ It does not know what happens in the callbacks; the network is `quorate.simulati
 import asyncio
 import contextvars
 import heapq
+import math
 import sys
 import weakref
 from asyncio import events
@@ -26,8 +27,7 @@ from quorate.simulation.errors import SimulationError
 from quorate.simulation.network import SimulatedNetwork
 
 _NS = 1_000_000_000
-_FUTURE_NS = 1 << 62
-"""Timers later than this never fire, such as those of an infinite timeout."""
+_LAST_NS = sys.float_info.max
 
 
 class _Future(asyncio.Future[Any]):
@@ -146,8 +146,8 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         if self._closed:
             raise RuntimeError("Event loop is closed")
         handle = events.TimerHandle(when, callback, args, self, context)
-        at_ns = -int(-when * _NS // 1) if when * _NS < _FUTURE_NS else _FUTURE_NS
-        if at_ns < _FUTURE_NS:
+        if when < math.inf:  # the others never fire
+            at_ns = -int(-min(when * _NS, _LAST_NS) // 1)
             heapq.heappush(self._timers, (at_ns, next(self._order), handle, False))
         return handle
 
@@ -185,7 +185,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
                 raise SimulationError("deadlock: all tasks wait, and no timer or message is pending")
             self.now_ns = max(self.now_ns, timers[0][0])
             if self.now_ns > self.limit_ns:
-                raise SimulationError(f"did not end within {self.limit_ns / _NS:,.0f} s of virtual time")
+                raise SimulationError(
+                    f"did not end within {self.limit_ns / _NS:,.0f} s of virtual time: all tasks wait, "
+                    f"the next timer is due at {self.now_ns // _NS:,} s"
+                )
             self._collect_due()
         if self.reorder and len(ready) > 1 and self._random.random() < self.reorder:
             ready.rotate(-self._random.randrange(len(ready)))

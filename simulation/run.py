@@ -87,9 +87,12 @@ def simulate(
     `SimulationError` for parameters that are not valid, and if there is no seed.
     """
     plan = _checked(chaos, limit_s, clients)
+    _check_run(seeds, replay, max_steps, trace_dir)
     token = None if replay is None else Token.parse(replay)
     runner = _Runner(scenario, plan, limit_s, max_steps)
     folder = None if trace_dir is None else Path(trace_dir)
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise SimulationError(f"trace_dir={str(folder)!r}: is a file; give the path of a folder")
     with controlled(clients):
         if token is not None:
             outcome = runner.run(token, keeps=True)
@@ -122,13 +125,26 @@ def simulate(
     return _total(outcomes)
 
 
-def _checked(chaos: Chaos | None, limit_s: object, clients: Sequence[str]) -> Chaos:
+def _check_run(seeds: object, replay: object, max_steps: object, trace_dir: object) -> None:
+    if not (isinstance(max_steps, int) and max_steps > 0):
+        raise SimulationError(f"max_steps={max_steps!r}: give a whole number above 0")
+    if not isinstance(seeds, Iterable | int):
+        raise SimulationError(f"seeds={seeds!r}: give how many, or a list of seeds")
+    if not isinstance(replay, str | None):
+        raise SimulationError(f"replay={replay!r}: give the token of a schedule, a text")
+    if not isinstance(trace_dir, str | PathLike | None):
+        raise SimulationError(f"trace_dir={trace_dir!r}: give the path of a folder")
+
+
+def _checked(chaos: Chaos | None, limit_s: object, clients: object) -> Chaos:
     if not isinstance(chaos, Chaos | None):
         raise SimulationError(f"chaos={chaos!r}: use Chaos(...), Chaos.none(), or None")
-    if not (isinstance(limit_s, int | float) and 0 < limit_s < math.inf):
+    if not (isinstance(limit_s, int | float) and 0 < limit_s * 1e9 < math.inf):
         raise SimulationError(f"limit_s={limit_s!r}: give seconds of virtual time, above 0")
     if isinstance(clients, str):
         raise SimulationError(f"clients={clients!r} is a text; give a list of packages: {[clients]}")
+    if not isinstance(clients, Sequence):
+        raise SimulationError(f"clients={clients!r}: give a list of packages")
     return chaos or Chaos()
 
 

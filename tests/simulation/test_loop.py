@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import os
 import random
 import threading
@@ -63,20 +64,37 @@ def test_a_timer_that_rounds_down_ends() -> None:
     run(scenario)
 
 
+def test_a_timer_in_centuries_fires() -> None:
+    async def scenario(sim: Simulation) -> None:
+        await asyncio.sleep(1e12)
+
+    assert run(scenario, limit_s=1e13).virtual_s >= 1e12
+
+
 @pytest.mark.parametrize(
     ("what", "message"),
     [
         ("wait", "deadlock"),
-        ("forever", "did not end within"),
+        ("never", "deadlock"),
+        ("forever", r"did not end within 100 s of virtual time: all tasks wait, the next timer is due at 10\d s"),
+        (
+            1e12,
+            "within 100 s of virtual time: all tasks wait, the next timer is due at 1,000,000,000,000 s",
+        ),
+        (1e305, "did not end within 100 s of virtual time: all tasks wait, the next timer is due at 179,769,"),
         ("busy", "read the clock a million times"),
         ("thread", "starts no threads"),
         ("sleep", "time.sleep blocks the loop"),
         ("tls", "TLS"),
     ],
 )
-def test_what_a_simulation_cannot_do_is_an_error(what: str, message: str) -> None:
+def test_what_a_simulation_cannot_do_is_an_error(what: str | float, message: str) -> None:
     async def scenario(sim: Simulation) -> None:
-        if what == "wait":
+        if isinstance(what, float):
+            await asyncio.sleep(what)
+        elif what == "never":
+            await asyncio.sleep(math.inf)
+        elif what == "wait":
             await sim.loop.create_future()
         elif what == "forever":
             while True:
