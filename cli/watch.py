@@ -45,6 +45,8 @@ quorate watch kafka-logs --http 127.0.0.1:8090                the page, of files
 """
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
+_TOO_LARGE = 1 << 53
+"""SQLite's integers have 64 bits; times in it are in milliseconds."""
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -57,7 +59,10 @@ def _quantity(pattern: str, units: Mapping[str, float], what: str) -> Callable[.
         found = re.fullmatch(pattern, value.strip().lower())
         if found is None or not float(found[1]):
             raise click.BadParameter(f"{value!r} is not a {what}")
-        return float(found[1]) * units[found[2]]
+        number = float(found[1]) * units[found[2]]
+        if number >= _TOO_LARGE:
+            raise click.BadParameter(f"{value!r} is too large")
+        return number
 
     return parsed
 

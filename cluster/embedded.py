@@ -27,6 +27,7 @@ from quorate.cluster.faults import Faults
 from quorate.cluster.interface import BrokerInfo, Cluster, check_rack, racks_of_brokers
 from quorate.cluster.loop_thread import LoopThread
 from quorate.cluster.meter import Meter
+from quorate.cluster.parameters import check_types
 from quorate.cluster.security import Security, SecurityProtocol, generate_security
 from quorate.cluster.temporary_folder import TemporaryFolder
 from quorate.cluster.waiting import wait_for
@@ -87,6 +88,7 @@ class EmbeddedCluster(Cluster):
         timeout_ms: int = 60_000,
         on_note: Callable[[str], object] | None = None,
     ) -> None:
+        check_types(locals())
         self.timeout_ms = timeout_ms
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loop_thread: int | None = None
@@ -96,8 +98,6 @@ class EmbeddedCluster(Cluster):
         if not host:  # sockets would listen on all addresses of the machine
             raise ClusterError("host is empty: give an address to listen on, such as 127.0.0.1")
         named = racks_of_brokers(1 if brokers is None and not racks else brokers, racks or ())
-        if not isinstance(properties, Mapping | None):
-            raise ClusterError(f"properties={properties!r}: give a mapping of Kafka's names to values")
         for given in (ports, advertised_ports):
             if given is not None and len(given) != len(named):
                 raise ClusterError(f"{len(given)} ports for {len(named)} brokers; give one port for each broker")

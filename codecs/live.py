@@ -131,6 +131,12 @@ def _reader(
     if reserved:
         raise LiveError(f"{', '.join(reserved)}: cannot be set; reading joins no group and returns raw bytes")
     check_connection(bootstrap_servers, kafka_python_config)
+    timeouts: Mapping[str, object] = {"connect_timeout_ms": connect_timeout_ms, "stall_timeout_ms": stall_timeout_ms}
+    for name, timeout in timeouts.items():
+        if not (isinstance(timeout, int) and 0 <= timeout < 1 << 31):
+            raise LiveError(f"{name}={timeout!r}: give a whole number of milliseconds, less than 2**31")
+    if not (on_notice is None or callable(on_notice)):
+        raise LiveError(f"on_notice={on_notice!r}: give a function of one text")
     config = {
         "isolation_level": isolation_level,
         "bootstrap_timeout_ms": connect_timeout_ms,

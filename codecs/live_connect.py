@@ -60,7 +60,10 @@ def check_connection(bootstrap_servers: str | Sequence[str], config: Mapping[str
     protocol = config.get("security_protocol", "PLAINTEXT")
     if protocol not in _PROTOCOLS:
         raise LiveError(f"security_protocol {protocol!r} is not known; use one of {', '.join(_PROTOCOLS)}")
-    _check_addresses([bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers)
+    listed: object = [bootstrap_servers] if isinstance(bootstrap_servers, str) else bootstrap_servers
+    if not (isinstance(listed, Sequence) and all(isinstance(one, str) for one in listed)):
+        raise LiveError(f"bootstrap_servers={bootstrap_servers!r}: give HOST:PORT, or a list of such addresses")
+    _check_addresses(listed)
     _check_security(protocol, config)
 
 

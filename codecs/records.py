@@ -155,6 +155,8 @@ def _as_bytes(data: object, argument: str) -> bytes | None:
 
 
 def _decode_slowly(key: bytes | None, value: bytes | None, topic: str) -> Record:
+    if topic not in RECORD_TYPES:
+        raise KeyError(f"topic={topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
     types = RECORD_TYPES[topic]
 
     def malformed(

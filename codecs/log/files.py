@@ -119,6 +119,8 @@ def find_partitions(
 
     Raises `LogError` if there are no segments, or if they are of another topic.
     """
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"path={path!r}: give the path of a segment file, a partition's folder or a log directory")
     if not fspath(path):
         raise LogError("the path is empty; give a segment file, a partition's folder or a broker's log directory")
     path = Path(path)

@@ -102,6 +102,8 @@ def test_history_that_cannot_be_written_is_an_error(quorate: Callable, monkeypat
         ((), "nothing to read"),
         (("-b", "h:1", LOGS), "not both"),
         ((LOGS, "--keep", "soon"), "is not a duration"),
+        ((LOGS, "--keep", "999999999999999999d"), "'999999999999999999d' is too large"),
+        ((LOGS, "--keep-size", "99999999999G"), "'99999999999G' is too large"),
         ((LOGS, "--keep-size", "big"), "is not a size"),
         ((LOGS, "--webhook", "ftp://x"), "is not an address"),
         ((LOGS, "--webhook-header", "A: b"), "needs --webhook"),

@@ -26,7 +26,7 @@ HANGS_S = 25
 def failure(servers: str, **how: Any) -> str:
     started = time.monotonic()
     with pytest.raises(LiveError) as caught:
-        list(read_live(servers, connect_timeout_ms=1_500, **how))
+        list(read_live(servers, **{"connect_timeout_ms": 1_500, **how}))
     assert time.monotonic() - started < HANGS_S
     message = str(caught.value)
     assert "\n" not in message
@@ -67,6 +67,11 @@ def test_unknown_host_is_reported():
         ({"group_id": "g"}, "group_id: cannot be set"),
         ({"security_protocol": "TLS"}, "security_protocol 'TLS' is not known; use one of PLAINTEXT, SSL"),
         ({"fetch_max_byte": 1}, "Unrecognized configs: {'fetch_max_byte'}; the options are those of kafka-python"),
+        ({"connect_timeout_ms": "5"}, "connect_timeout_ms='5': give a whole number of milliseconds"),
+        ({"connect_timeout_ms": -1}, "connect_timeout_ms=-1: give a whole number of milliseconds"),
+        ({"connect_timeout_ms": 10**20}, "connect_timeout_ms=100000000000000000000: give"),
+        ({"stall_timeout_ms": 1.5}, "stall_timeout_ms=1.5: give a whole number of milliseconds"),
+        ({"on_notice": "x"}, "on_notice='x': give a function"),
         ({"isolation_level": "serializable"}, "isolation level 'serializable' is not known; use read_uncommitted"),
     ],
 )
@@ -78,6 +83,8 @@ def test_invalid_options_are_rejected(arguments, message):
 @pytest.mark.parametrize(
     ("servers", "message"),
     [
+        (9092, "bootstrap_servers=9092: give HOST:PORT, or a list"),
+        (["localhost:9092", None], "bootstrap_servers=['localhost:9092', None]: give HOST:PORT, or a list"),
         ("", "'': has no port; an address is HOST:PORT"),
         ([], "'': has no port; an address is HOST:PORT"),
         ("localhost", "'localhost': has no port"),

@@ -196,6 +196,9 @@ def test_read_batches_continues_after_damage():
 def test_empty_path_is_rejected():
     with pytest.raises(LogError, match="the path is empty"):
         read_log("")
+    for path in (None, 5, b"kafka-logs"):
+        with pytest.raises(TypeError, match=f"path={path!r}: give the path of a segment file"):
+            read_log(path)
 
 
 def test_a_folder_that_cannot_be_read_does_not_stop_the_others(tmp_path, monkeypatch):

@@ -1,0 +1,36 @@
+"""The types of an embedded cluster's parameters. Their values are checked where they are used."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+
+from quorate.cluster.errors import ClusterError
+
+
+def _is_ports(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, Sequence) and all(isinstance(port, int) for port in value)
+
+
+def _is_properties(value: object) -> bool:
+    return value is None or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))
+
+
+_EXPECTED: Mapping[str, tuple[Callable[[object], bool], str]] = {
+    "host": (lambda value: isinstance(value, str), "the address to listen on, such as '127.0.0.1'"),
+    "advertised_host": (lambda value: isinstance(value, str | None), "the address that clients connect to"),
+    "ports": (_is_ports, "a list with a port for each broker"),
+    "advertised_ports": (_is_ports, "a list with a port for each broker"),
+    "properties": (_is_properties, "a mapping of Kafka's names to values"),
+    "data": (lambda value: isinstance(value, str | PathLike | None), "the path of a directory"),
+    "seed": (lambda value: isinstance(value, int | None), "a whole number"),
+    "timeout_ms": (lambda value: isinstance(value, int | float) and value > 0, "milliseconds, above 0"),
+    "on_note": (lambda value: value is None or callable(value), "a function of one text"),
+}
+
+
+def check_types(given: Mapping[str, object]) -> None:
+    """Raise `ClusterError` for the first parameter of a wrong type; others are not checked."""
+    for name, (is_accepted, expected) in _EXPECTED.items():
+        if not is_accepted(given[name]):
+            raise ClusterError(f"{name}={given[name]!r}: give {expected}")
