@@ -31,9 +31,9 @@ class FiniteRange(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number."""
-        number: float = super().convert(value, param, ctx)
-        if not math.isfinite(number):
+        if not math.isfinite(click.FLOAT.convert(value, param, ctx)):
             self.fail(f"{value!r} is not a finite number", param, ctx)
+        number: float = super().convert(value, param, ctx)
         return number
 
 
