@@ -39,7 +39,7 @@ class CountedDict(dict[K, V]):
 if TYPE_CHECKING:
     _Base = CountedDict
 else:
-    _Base = CountedDict if extension() is None else extension().CountedDict
+    _Base = CountedDict if extension() is None else extension().NativeDict
 
 
 class TimelineMap(_Base[K, V]):

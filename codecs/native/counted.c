@@ -54,7 +54,7 @@ bool add_counted_dict(PyObject *module) {
         {0, NULL},
     };
     PyType_Spec spec = {
-        .name = "quorate.codecs._native.CountedDict",
+        .name = "quorate.codecs._native.NativeDict",
         .basicsize = (int)(slots_at + (Py_ssize_t)sizeof(Py_ssize_t)),
         .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
         .slots = slots,

@@ -1,4 +1,4 @@
-"""`CountedDict` in C does the same as the one in Python."""
+"""`NativeDict` does the same as `CountedDict` in Python."""
 
 import copy
 import gc
@@ -40,7 +40,7 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> tuple[str, Any]:
 @needs_accelerator
 @given(steps)
 def test_puts_lookups_and_errors_equal_those_in_python(steps: list[tuple[Any, ...]]) -> None:
-    native, python = counted(extension().CountedDict), counted(CountedDict)
+    native, python = counted(extension().NativeDict), counted(CountedDict)
     for name, *arguments in steps:
         assert outcome(getattr(native, name), *arguments) == outcome(getattr(python, name), *arguments)
         assert (native.slots, list(native.items())) == (python.slots, list(python.items()))
@@ -48,7 +48,7 @@ def test_puts_lookups_and_errors_equal_those_in_python(steps: list[tuple[Any, ..
 
 @needs_accelerator
 def test_a_timeline_map_has_the_dict_in_c() -> None:
-    assert issubclass(TimelineMap, extension().CountedDict)
+    assert issubclass(TimelineMap, extension().NativeDict)
     assert not issubclass(TimelineMap, CountedDict)
 
 
