@@ -61,12 +61,23 @@ class StaticLags:
         return self._lags
 
 
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and value > 0
+
+
+def _check_names(bootstrap_servers: object, group_id: object) -> None:
+    if not isinstance(bootstrap_servers, str | Sequence):
+        raise ValueError(f"bootstrap_servers is {bootstrap_servers!r}: give HOST:PORT, or a list of such addresses")
+    if not isinstance(group_id, str):
+        raise ValueError(f"group_id is {group_id!r}: give the name of the group")
+
+
 class _Guarded(ABC):
     """Base class of sources that read lags in a thread, with a time limit."""
 
     def __init__(self, *, timeout_ms: int, fallback: Fallback) -> None:
-        if timeout_ms <= 0:
-            raise ValueError(f"timeout_ms is {timeout_ms}: give the time in ms that a rebalance may wait for lags")
+        if not _is_positive(timeout_ms):
+            raise ValueError(f"timeout_ms is {timeout_ms!r}: give the time in ms that a rebalance may wait for lags")
         if fallback not in ("last", "none"):
             raise ValueError(f"unknown fallback {fallback!r}; use last or none")
         self.timeout_ms = timeout_ms
@@ -164,7 +175,8 @@ class AdminLags(_Guarded):
     The fallback is used for partitions without a leader, for deleted topics, and for topics without
     DESCRIBE permission; the others are read. After any other failure it is used for all partitions.
 
-    Raises `ValueError` for a time limit or fallback that is not valid.
+    Raises `ValueError` for parameters that are not valid; further ones of the client are not
+    checked.
     """
 
     def __init__(
@@ -178,6 +190,9 @@ class AdminLags(_Guarded):
         **kafka_python_config: Any,
     ) -> None:
         super().__init__(timeout_ms=timeout_ms, fallback=fallback)
+        _check_names(bootstrap_servers, group_id)
+        if auto_offset_reset not in ("latest", "earliest", "none"):
+            raise ValueError(f"unknown auto_offset_reset {auto_offset_reset!r}; use latest, earliest or none")
         self.bootstrap_servers = bootstrap_servers
         self.group_id = group_id
         self.auto_offset_reset = auto_offset_reset

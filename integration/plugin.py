@@ -258,8 +258,10 @@ def kafka_cluster_factory(request: pytest.FixtureRequest, kafka_runtime: str) ->
         def start(**arguments: Any) -> "Cluster":
             chosen = {**{name: value for name, value in given.items() if value is not None}, **arguments}
             failure = None
-            unsupported = _unsupported(chosen) if kafka_runtime == "embedded" else []
-            if unsupported:
+            unsupported = _unsupported(chosen, kafka_runtime)
+            if unknown := _unsupported(unsupported, "docker"):
+                failure = f"unknown parameter {', '.join(unknown)}; use {', '.join(_parameters(kafka_runtime))}"
+            elif unsupported:
                 names = ", ".join(unsupported)
                 flag = (
                     "--kafka-runtime"
@@ -354,11 +356,19 @@ def _docker(clusters: ExitStack, **options: Any) -> "Cluster":
     return clusters.enter_context(KafkaCluster(**options))
 
 
-def _unsupported(options: Collection[str]) -> list[str]:
-    """Return the options that embedded clusters do not have."""
-    from quorate.cluster.embedded import EmbeddedCluster
+def _unsupported(options: Collection[str], runtime: str) -> list[str]:
+    """Return the options that clusters of a runtime do not have."""
+    return sorted(set(options).difference(_parameters(runtime))) if options else []
 
-    return sorted(set(options) - inspect.signature(EmbeddedCluster).parameters.keys())
+
+def _parameters(runtime: str) -> Collection[str]:
+    if runtime == "embedded":
+        from quorate.cluster.embedded import EmbeddedCluster
+
+        return inspect.signature(EmbeddedCluster).parameters
+    from quorate.integration.containers import KafkaCluster
+
+    return inspect.signature(KafkaCluster).parameters
 
 
 def _unique(test: str) -> str:

@@ -117,6 +117,12 @@ def wheel_contents(wheel: Path) -> tuple[set[str], set[str]]:
     return {name.removeprefix("quorate/") for name in ours}, names - ours
 
 
+def test_the_readme_names_every_extra_for_users():
+    _, _, section = (ROOT / "README.md").read_text("utf-8").partition("Optional extras, ")
+    extras = PYPROJECT["project"]["optional-dependencies"].keys() - {"dev", "docs", "release"}
+    assert [extra for extra in sorted(extras) if f"`{extra}`" not in section.partition("\n\n")[0]] == []
+
+
 @pytest.mark.parametrize("which", ["wheel", "wheel_from_sdist"])
 def test_wheel_holds_every_file_of_every_package_and_nothing_else(built, which):
     packaged, others = wheel_contents(getattr(built, which))

@@ -51,12 +51,26 @@ def test_other_values_are_no_source():
     ("options", "message"),
     [
         ({"timeout_ms": 0}, "timeout_ms is 0: give the time"),
+        ({"timeout_ms": "5"}, "timeout_ms is '5': give the time"),
         ({"fallback": "zero"}, "unknown fallback 'zero'; use last or none"),
     ],
 )
 def test_invalid_options_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         CallableLags(lambda partitions: {}, **options)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((5, "g"), {}, "bootstrap_servers is 5: give HOST:PORT"),
+        (("localhost:9092", 5), {}, "group_id is 5: give the name"),
+        (("localhost:9092", "g"), {"auto_offset_reset": "first"}, "unknown auto_offset_reset 'first'; use latest"),
+    ],
+)
+def test_invalid_parameters_of_a_cluster_are_rejected(arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        AdminLags(*arguments, **options)
 
 
 class Flaky:

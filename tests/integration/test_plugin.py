@@ -277,10 +277,14 @@ def test_arguments_for_containers_are_rejected_for_embedded_clusters_in_one_line
         """
         def test_controllers(kafka_cluster_factory):
             kafka_cluster_factory(controllers=1)
+
+        def test_misspelt(kafka_cluster_factory):
+            kafka_cluster_factory(rack=["a"])
         """
     )
     result = run(project)
-    result.assert_outcomes(failed=1)
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(["no Kafka cluster: unknown parameter rack; use brokers, racks, *"])
     result.stdout.fnmatch_lines(
         ["no Kafka cluster: embedded clusters do not support controllers; use Kafka brokers: --kafka-runtime docker"]
     )
