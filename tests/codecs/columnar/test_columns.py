@@ -91,9 +91,8 @@ def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list
         batch.validate(full=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat, "IRREGULAR", 1)
-        for longest_run in (1, 1_000):
-            patch.setattr(assemble, "LONG_RUN", longest_run)
-            assert batches == decode_columns(keys, values, topic=topic)
+        patch.setattr(assemble, "LONG_RUN", (1, 1_000)[len(raw) % 2])
+        assert batches == decode_columns(keys, values, topic=topic)
         patch.setattr(extension, "_extension", None)
         assert batches == decode_columns(keys, values, topic=topic)
     return {name: batch.to_pylist() for name, batch in batches.items()}
