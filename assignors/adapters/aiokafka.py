@@ -81,6 +81,10 @@ class Adapter(AdaptedAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
     # Called by aiokafka's coordinator. In aiokafka's own assignors these are class methods, with
     # state shared by all consumers of a process.
 
+    def __call__(self, *_: object) -> None:
+        """Raise `TypeError`: kafka-python calls what it takes for a class of assignors."""
+        raise TypeError(compatibility.other_client("aiokafka", "kafka_python"))
+
     def metadata(self, topics: Iterable[str] | None = None) -> bytes:
         """Return the subscription to send: version 3, as a Java member sends it.
 

@@ -93,3 +93,9 @@ def _names_in_init(cls: type) -> Sequence[str]:
     """Return the names used in a class's own `__init__`, including the attributes that it sets."""
     code = getattr(cls.__dict__.get("__init__"), "__code__", None)
     return code.co_names if isinstance(code, CodeType) else ()
+
+
+def other_client(given: str, needed: str) -> str:
+    """Return the error for an assignor that was given to a client of another module."""
+    module = "quorate.assignors.adapters"
+    return f"an assignor of {module}.{given} was given to another client; use the one of {module}.{needed}"

@@ -12,7 +12,7 @@ instance may serve several consumers, because each works with its own copy.
 `quorate.assignors.adapters.kafka_python_consumer` adds what kafka-python's consumer lacks.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from quorate.assignors.adapters import compatibility
@@ -76,7 +76,12 @@ class Adapter(AdaptedAssignor, AbstractPartitionAssignor):  # type: ignore[misc]
         return ConsumerProtocolSubscription.decode(self._subscription(topics))
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, Any]:
-        """Return the leader's assignment. Never raises: see `quorate.assignors.adapters.leader`."""
+        """Return the leader's assignment. See `quorate.assignors.adapters.leader` for errors.
+
+        Raises `TypeError` if another client calls it.
+        """
+        if isinstance(members, Mapping):  # as aiokafka calls it
+            raise TypeError(compatibility.other_client("kafka_python", "aiokafka"))
         joined = [Joined(one.member_id, one.metadata.encode(), one.group_instance_id) for one in members]
         if self._companion is not None:
             self._companion.watch_metadata()

@@ -120,6 +120,19 @@ def test_aiokafka_rejects_classes_in_place_of_instances():
         aiokafka.options(aiokafka.Range(), aiokafka.Range(), client_rack="a")
 
 
+def test_an_assignor_of_the_other_client_is_rejected():
+    with (
+        pytest.raises(TypeError, match=r"adapters\.aiokafka was given to another .*adapters\.kafka_python"),
+        OfflineKafkaPython(aiokafka.Range()),
+    ):
+        pass
+    with (
+        pytest.raises(TypeError, match=r"adapters\.kafka_python was given to another .*adapters\.aiokafka"),
+        OfflineAio(kafka_python.Range()) as consumer,
+    ):
+        consumer.lead("range", {"m": consumer.subscription()})
+
+
 def test_a_coordinator_that_does_not_call_supported_protocols_is_rejected(monkeypatch):
     monkeypatch.setattr(ConsumerCoordinator, "_validate_rebalance_protocol", lambda self: None)
     with (
