@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from quorate.cluster.errors import ClusterError
+from quorate.cluster.parameters import check_topic
 from quorate.cluster.waiting import wait_for
 from quorate.codecs import CONSUMER_OFFSETS, Uuid, read_live
 from quorate.codecs.printable import listed
@@ -95,8 +96,9 @@ class AdminOperations(ABC):
 
         `partitions`, `replicas`: -1 for the brokers' `num.partitions` and
         `default.replication.factor`. `assignment`: the broker ids of each partition, preferred
-        leader first. Raises `ClusterError` for counts of other types.
+        leader first. Raises `ClusterError` for parameters of other types.
         """
+        check_topic(name, assignment)
         for what, count in (("partitions", partitions), ("replicas", replicas)):
             if not isinstance(count, int):
                 raise ClusterError(f"create_topic: {what} is {count!r}, which is no whole number")
@@ -116,8 +118,10 @@ class AdminOperations(ABC):
     def add_partitions(self, topic: str, count: int, *, assignment: Sequence[Sequence[int]] | None = None) -> None:
         """Increase the number of partitions of a topic to `count`.
 
-        `assignment`: the broker ids of each new partition.
+        `assignment`: the broker ids of each new partition. Raises `ClusterError` for parameters of
+        other types.
         """
+        check_topic(topic, assignment)
         wanted: Any = (
             count if assignment is None else {"count": count, "assignments": [list(one) for one in assignment]}
         )

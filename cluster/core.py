@@ -203,7 +203,7 @@ class ClusterCore(SharedCluster):
         found = self.brokers.get(broker)
         if found is None:
             known = ", ".join(map(str, self.brokers))
-            raise ClusterError(f"broker {broker} does not exist; brokers: {known}")
+            raise ClusterError(f"broker {broker!r} does not exist; brokers: {known}")
         return found
 
     def close(self) -> None:

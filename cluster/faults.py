@@ -309,7 +309,7 @@ class Faults:
         self._waiting = [one for one in self._waiting if one[0] is not rule]
 
 
-def _check(fault: Fault, api: str | None, times: int | None, probability: float) -> None:
+def _check(fault: Fault, api: str | None, times: object, probability: object) -> None:
     """Raise `ClusterError` for a fault that is none, and for a rule that never matches."""
     if isinstance(fault, type) or not callable(getattr(fault, "happen", None)):
         raise ClusterError(f"{fault!r} is no fault; use an instance, such as Error(ErrorCode.NOT_COORDINATOR)")
@@ -321,10 +321,13 @@ def _check(fault: Fault, api: str | None, times: int | None, probability: float)
 
             near = get_close_matches(str(name), _API_NAMES, 1) or ["Heartbeat"]
             raise ClusterError(f"there is no API {name!r}; APIs have the names of Kafka, such as {near[0]!r}")
-    if times is not None and times < 1:
-        raise ClusterError(f"times={times}: give a number from 1, or None for all requests")
-    if not 0 <= probability <= 1:
-        raise ClusterError(f"probability={probability}: give a number from 0 to 1")
+    for duration in ("delay_ms", "throttle_time_ms"):
+        if not isinstance(getattr(fault, duration, 0), int | float):
+            raise ClusterError(f"{fault!r}: {duration} is no number of milliseconds")
+    if not (times is None or (isinstance(times, int) and times >= 1)):
+        raise ClusterError(f"times={times!r}: give a number from 1, or None for all requests")
+    if not (isinstance(probability, int | float) and 0 <= probability <= 1):
+        raise ClusterError(f"probability={probability!r}: give a number from 0 to 1")
 
 
 def topics_of(request: Message) -> set[str]:

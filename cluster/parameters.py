@@ -6,10 +6,12 @@ from os import PathLike
 from quorate.cluster.errors import ClusterError
 
 
+def _are_numbers(value: object) -> bool:
+    return isinstance(value, Sequence) and all(isinstance(one, int) for one in value)
+
+
 def _is_ports(value: object) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, Sequence) and all(isinstance(port, int) for port in value)
+    return value is None or _are_numbers(value)
 
 
 def _is_properties(value: object) -> bool:
@@ -34,3 +36,11 @@ def check_types(given: Mapping[str, object]) -> None:
     for name, (is_accepted, expected) in _EXPECTED.items():
         if not is_accepted(given[name]):
             raise ClusterError(f"{name}={given[name]!r}: give {expected}")
+
+
+def check_topic(name: object, assignment: object) -> None:
+    """Raise `ClusterError` for a topic that is no text, and for other than lists of broker ids."""
+    if not isinstance(name, str):
+        raise ClusterError(f"topic {name!r} is no text")
+    if assignment is not None and not (isinstance(assignment, Sequence) and all(map(_are_numbers, assignment))):
+        raise ClusterError(f"assignment={assignment!r}: give the broker ids of each partition, as in [[1, 2], [2, 3]]")

@@ -4,7 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -174,6 +174,20 @@ def test_topics_with_the_brokers_defaults_and_missing_topics() -> None:
         for name in ("partitions", "replicas"):
             with pytest.raises(ClusterError, match=f"{name} is '3', which is no whole number"):
                 cluster.create_topic("u", **{name: "3"})  # type: ignore[arg-type]
+        calls: Sequence[tuple[Callable[..., None], dict[str, object], str]] = (
+            (cluster.create_topic, {"name": 5}, "topic 5 is no text"),
+            (cluster.create_topic, {"name": "u", "assignment": 5}, "assignment=5: give the broker ids"),
+            (
+                cluster.create_topic,
+                {"name": "u", "assignment": [["1"]]},
+                r"assignment=\[\['1'\]\]: give the broker ids",
+            ),
+            (cluster.add_partitions, {"topic": "t", "count": 4, "assignment": [None]}, r"assignment=\[None\]: give"),
+            (cluster.restart_broker, {"broker": "1"}, "broker '1' does not exist; brokers: 1"),
+        )
+        for call, given, complaint in calls:
+            with pytest.raises(ClusterError, match=complaint):
+                call(**given)
         with pytest.raises(ClusterError, match="topic nonesuch does not exist"):
             cluster.topology("t", "nonesuch")
 

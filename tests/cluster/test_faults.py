@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from quorate.cluster import ClusterError, Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, WaitFor
+from quorate.cluster import ClusterError, Corrupt, Delay, Disconnect, EmbeddedCluster, Error, Silence, Throttle, WaitFor
 from quorate.cluster.error_responses import failed_response
 from quorate.cluster.handlers import HANDLERS
 from quorate.cluster.waiting import wait_for
@@ -271,7 +271,11 @@ def test_brokers_cut_off_from_the_controller_lose_their_leaderships(cluster: Emb
         (Silence, {}, "is no fault; use an instance"),
         (ErrorCode.NOT_COORDINATOR, {}, "is no fault"),
         (Error("NOT_COORDINATOR"), {}, "the code is no ErrorCode"),  # type: ignore[arg-type]
+        (Delay("5"), {}, r"Delay\(delay_ms='5'\): delay_ms is no number"),  # type: ignore[arg-type]
+        (Throttle(None), {}, "throttle_time_ms is no number"),  # type: ignore[arg-type]
         (Silence(), {"times": 0}, "times=0"),
+        (Silence(), {"times": "2"}, "times='2': give a number from 1"),
+        (Silence(), {"probability": "1"}, "probability='1': give a number"),
         (Silence(), {"probability": 50}, "probability=50"),
     ],
 )
