@@ -253,7 +253,7 @@ def _remedies() -> Iterator[None]:
     try:
         yield
     except ClusterError as error:
-        if "cannot listen" not in error.message:
+        if "cannot listen on" not in error.message:
             raise
         port, host = (
             "choose other ports: --port N; or free ports: --port 0",

@@ -6,7 +6,12 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from quorate.pipeline.schema import OptionError, arrow_schema, record_types, spark_schema
+try:
+    from quorate.pipeline.schema import OptionError, arrow_schema, record_types, spark_schema
+except ModuleNotFoundError as missing:
+    if missing.name != "pyarrow":
+        raise
+    raise ModuleNotFoundError(f"{__name__} needs pyarrow: pip install 'quorate[arrow]'", name="pyarrow") from missing
 
 if TYPE_CHECKING:
     from quorate.pipeline.decode import decode, decode_segments
@@ -56,7 +61,14 @@ def __getattr__(name: str) -> Any:
     The local engine needs no pyspark, and Python workers of Spark import the source, but no jobs.
     """
     if name in _WITH_SPARK:
-        found = getattr(import_module(f"{__name__}.{_WITH_SPARK[name]}"), name)
+        try:
+            module = import_module(f"{__name__}.{_WITH_SPARK[name]}")
+        except ModuleNotFoundError as missing:
+            if (missing.name or "").partition(".")[0] != "pyspark":
+                raise
+            message = f"{__name__}.{name} needs pyspark: pip install 'quorate[spark]'"
+            raise ModuleNotFoundError(message, name="pyspark") from missing
+        found = getattr(module, name)
         globals()[name] = found  # importing the module `decode` sets an attribute of this name
         return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

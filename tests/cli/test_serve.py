@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from quorate.cluster.waiting import wait_for
+from tests.cli.conftest import COMMAND
 from tests.integration.over_http import got
 
 
@@ -237,6 +239,16 @@ def test_wrong_options_are_an_error(quorate, arguments, said):
     assert ended.err.splitlines()[0].startswith(f"error: {said}")
     assert "Traceback" not in ended.err
     assert "quorate-cluster" not in {thread.name for thread in set(threading.enumerate()) - before}
+
+
+def test_a_limit_of_open_files_is_an_error_with_the_way_to_raise_it():
+    command = f"ulimit -n 100; exec {COMMAND} serve --port 0 --brokers 200"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"error: broker \d+ cannot listen: this process has too many open files\n +raise the limit, .*`ulimit -n.*\n",
+        done.stderr,
+    )
 
 
 PLUG_IN = """

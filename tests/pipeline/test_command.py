@@ -340,6 +340,19 @@ def test_an_error_at_the_start_of_spark_is_printed_alone(tmp_path: Path) -> None
     ]
 
 
+@pytest.mark.parametrize(
+    ("missing", "imported", "needed"),
+    [
+        ("pyarrow", "local", "quorate.pipeline needs pyarrow: pip install 'quorate[arrow]'"),
+        ("pyspark", "register", "quorate.pipeline.register needs pyspark: pip install 'quorate[spark]'"),
+    ],
+)
+def test_imports_name_the_extra(missing: str, imported: str, needed: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from quorate.pipeline import {imported}"
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stderr.splitlines()[-1] == f"ModuleNotFoundError: {needed}"
+
+
 def test_ctrl_c_during_a_call_of_spark_prints_nothing() -> None:
     """The program sends the signal to its process group, as a terminal does."""
     code = f"""
