@@ -191,8 +191,12 @@ class AdminLags(_Guarded):
     ) -> None:
         super().__init__(timeout_ms=timeout_ms, fallback=fallback)
         _check_names(bootstrap_servers, group_id)
-        if auto_offset_reset not in ("latest", "earliest", "none"):
-            raise ValueError(f"unknown auto_offset_reset {auto_offset_reset!r}; use latest, earliest or none")
+        reset = str(auto_offset_reset)
+        if reset not in ("latest", "earliest", "none") and not reset.startswith("by_duration:"):
+            raise ValueError(
+                f"unknown auto_offset_reset {auto_offset_reset!r}; use latest, earliest, none, or by_duration: and an "
+                "ISO 8601 duration"
+            )
         self.bootstrap_servers = bootstrap_servers
         self.group_id = group_id
         self.auto_offset_reset = auto_offset_reset
