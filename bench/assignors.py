@@ -8,7 +8,8 @@ includes its construction from members. Cached values, such as the order of memb
 again in each call. Both figures are the smaller of two: the least average time of several rounds,
 and the thread's CPU time, which excludes the load of other processes. Our median time is shown,
 too. Members of `sticky` have owned partitions in their user data, which both sides decode. Groups
-of streams-sticky have tasks instead of partitions.
+of streams-sticky have tasks instead of partitions. The module is longer than others, because all
+families share the groups and the clock.
 """
 
 import argparse
