@@ -1,9 +1,11 @@
 """The types of an embedded cluster's parameters. Their values are checked where they are used."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
+from typing import Final
 
 from quorate.cluster.errors import ClusterError
+from quorate.codecs.parameters import Accepted, check_parameters
 
 
 def _are_numbers(value: object) -> bool:
@@ -18,13 +20,19 @@ def _is_properties(value: object) -> bool:
     return value is None or (isinstance(value, Mapping) and all(isinstance(name, str) for name in value))
 
 
-_EXPECTED: Mapping[str, tuple[Callable[[object], bool], str]] = {
+def _is_clock(value: object) -> bool:
+    members = ("now_ms", "call_at", "stepped_ms")
+    return value is None or (not isinstance(value, type) and all(hasattr(value, name) for name in members))
+
+
+_EXPECTED: Final[Accepted] = {
     "host": (lambda value: isinstance(value, str), "the address to listen on, such as '127.0.0.1'"),
     "advertised_host": (lambda value: isinstance(value, str | None), "the address that clients connect to"),
     "ports": (_is_ports, "a list with a port for each broker"),
     "advertised_ports": (_is_ports, "a list with a port for each broker"),
     "properties": (_is_properties, "a mapping of Kafka's names to values"),
     "data": (lambda value: isinstance(value, str | PathLike | None), "the path of a directory"),
+    "clock": (_is_clock, "a clock of quorate.cluster, such as ManualClock()"),
     "seed": (lambda value: isinstance(value, int | None), "a whole number"),
     "timeout_ms": (lambda value: isinstance(value, int | float) and value > 0, "milliseconds, above 0"),
     "on_note": (lambda value: value is None or callable(value), "a function of one text"),
@@ -33,9 +41,7 @@ _EXPECTED: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 def check_types(given: Mapping[str, object]) -> None:
     """Raise `ClusterError` for the first parameter of a wrong type; others are not checked."""
-    for name, (is_accepted, expected) in _EXPECTED.items():
-        if not is_accepted(given[name]):
-            raise ClusterError(f"{name}={given[name]!r}: give {expected}")
+    check_parameters(given, _EXPECTED, ClusterError)
 
 
 def check_topic(name: object, assignment: object) -> None:

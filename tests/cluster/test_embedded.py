@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from quorate.cluster import ClusterError, EmbeddedCluster, Security
+from quorate.cluster import ClusterError, EmbeddedCluster, ManualClock, Security
 from quorate.codecs import CONSUMER_OFFSETS
 
 
@@ -46,6 +46,8 @@ def test_racks_are_assigned_round_robin(options: dict[str, object], racks: list[
         ({"host": 5}, "host=5: give the address to listen on"),
         ({"advertised_host": 5}, "advertised_host=5: give the address that clients connect to"),
         ({"data": 5}, "data=5: give the path of a directory"),
+        ({"clock": 5}, "clock=5: give a clock of quorate.cluster, such as ManualClock"),
+        ({"clock": ManualClock}, "clock=<class .*ManualClock'>: give a clock"),
         ({"seed": "s"}, "seed='s': give a whole number"),
         ({"timeout_ms": "x"}, "timeout_ms='x': give milliseconds, above 0"),
         ({"timeout_ms": -5}, "timeout_ms=-5: give milliseconds, above 0"),
