@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.live_parameters import ACCEPTED
 from quorate.codecs.live_topic import RETRY_S, offsets_of, retriable_errors, topic_partitions
 from quorate.codecs.log.model import IsolationLevel, LogEntry, check_isolation_level
+from quorate.codecs.parameters import check_parameters
 from quorate.codecs.records import CONSUMER_OFFSETS, RECORD_TYPES, decode_record
 
 if TYPE_CHECKING:
@@ -77,6 +79,9 @@ def read_live(
         stall_timeout_ms,
         on_notice,
         kafka_python_config,
+        partitions=partitions,
+        since_ms=since_ms,
+        start_offsets=start_offsets,
     )
     return reader.entries(partitions, follow, since_ms, start_offsets or {})
 
@@ -109,7 +114,16 @@ def poll_live(
     the caller closes it. Raises as `read_live` does. Needs pyarrow.
     """
     config = {"max_poll_records": _WHOLE_BATCHES} | kafka_python_config
-    reader = _reader(bootstrap_servers, topic, "read_committed", connect_timeout_ms, 0, on_notice, config)
+    reader = _reader(
+        bootstrap_servers,
+        topic,
+        "read_committed",
+        connect_timeout_ms,
+        0,
+        on_notice,
+        config,
+        start_offsets=start_offsets,
+    )
     reader.whole_batches = True
     return reader.polls(None, True, None, start_offsets or {})
 
@@ -122,6 +136,10 @@ def _reader(
     stall_timeout_ms: int,
     on_notice: Callable[[str], None] | None,
     kafka_python_config: Mapping[str, Any],
+    *,
+    start_offsets: Mapping[int, int] | None,
+    partitions: Collection[int] | None = None,
+    since_ms: int | None = None,
 ) -> "_LiveReader":
     """Check the options of a read. Raises `LiveError`."""
     if topic not in RECORD_TYPES:
@@ -131,12 +149,7 @@ def _reader(
     if reserved:
         raise LiveError(f"{', '.join(reserved)}: cannot be set; reading joins no group and returns raw bytes")
     check_connection(bootstrap_servers, kafka_python_config)
-    timeouts: Mapping[str, object] = {"connect_timeout_ms": connect_timeout_ms, "stall_timeout_ms": stall_timeout_ms}
-    for name, timeout in timeouts.items():
-        if not (isinstance(timeout, int) and 0 <= timeout < 1 << 31):
-            raise LiveError(f"{name}={timeout!r}: give a whole number of milliseconds, less than 2**31")
-    if not (on_notice is None or callable(on_notice)):
-        raise LiveError(f"on_notice={on_notice!r}: give a function of one text")
+    check_parameters(locals(), ACCEPTED, LiveError)
     config = {
         "isolation_level": isolation_level,
         "bootstrap_timeout_ms": connect_timeout_ms,

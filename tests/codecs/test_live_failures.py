@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import trustme
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
@@ -78,6 +79,30 @@ def test_unknown_host_is_reported():
 def test_invalid_options_are_rejected(arguments, message):
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert message in failure(f"127.0.0.1:{server.getsockname()[1]}", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"partitions": 3}, "partitions=3: give a list of partition numbers"),
+        ({"partitions": "3"}, "partitions='3': give a list of partition numbers"),
+        ({"partitions": [0, None]}, "partitions=[0, None]: give a list of partition numbers"),
+        ({"partitions": [-1]}, "partitions=[-1]: give a list of partition numbers"),
+        ({"since_ms": "1h"}, "since_ms='1h': give milliseconds since 1970"),
+        ({"since_ms": -1}, "since_ms=-1: give milliseconds since 1970"),
+        ({"since_ms": float("nan")}, "since_ms=nan: give milliseconds since 1970"),
+        ({"start_offsets": [5]}, "start_offsets=[5]: give a mapping of partitions to offsets"),
+        ({"start_offsets": {0: "5"}}, "start_offsets={0: '5'}: give a mapping of partitions to offsets"),
+    ],
+)
+def test_what_to_read_is_checked_before_the_connection(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(LiveError) as caught:
+        read_live("127.0.0.1:1", **arguments)
+    assert str(caught.value) == message
+
+
+def test_numbers_of_other_types_choose_what_to_read() -> None:
+    read_live("127.0.0.1:1", partitions=np.arange(3), since_ms=1_700_000_000_000.5, start_offsets={0: 5}).close()
 
 
 @pytest.mark.parametrize(
