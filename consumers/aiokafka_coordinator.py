@@ -87,7 +87,7 @@ class AioCoordinator(OffsetCoordinator):
         self._membership = ConsumerMembership(
             identity,
             now_ms=now_ms(),
-            auto_commit=configs["enable_auto_commit"],
+            auto_commit=bool(configs["enable_auto_commit"]),
             retry_backoff_ms=configs["retry_backoff_ms"],
         )
         self.topic_names = {}

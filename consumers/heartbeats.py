@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor
+from quorate.codecs.parameters import check_parameters
 from quorate.codecs.tags import written_tags
+from quorate.consumers.parameters import IDENTITY, SUBSCRIPTION
 from quorate.consumers.reconciliation import LocalAssignment
 
 
@@ -127,6 +129,7 @@ class Identity:
     """What a member is for its whole life.
 
     `max_poll_interval_ms`: if it differs from the rebalance timeout. In Java they are one config.
+    Raises `TypeError` for fields of a wrong type.
     """
 
     group_id: str
@@ -137,17 +140,24 @@ class Identity:
     server_assignor: str | None = None
     max_poll_interval_ms: int | None = None
 
+    def __post_init__(self) -> None:
+        check_parameters({name: getattr(self, name) for name in IDENTITY}, IDENTITY, TypeError)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicSubscription:
     """Topics by name, or a regex that the coordinator resolves (RE2).
 
     `has_listener`: without one, partitions are revoked and lost without an action to complete.
+    Raises `TypeError` for fields of a wrong type.
     """
 
     topics: Sequence[str] = ()
     regex: str | None = None
     has_listener: bool = False
+
+    def __post_init__(self) -> None:
+        check_parameters({"topics": self.topics, "regex": self.regex}, SUBSCRIPTION, TypeError)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

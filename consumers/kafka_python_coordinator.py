@@ -103,7 +103,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
         self._membership = ConsumerMembership(
             identity,
             now_ms=now_ms(),
-            auto_commit=self.config["enable_auto_commit"],
+            auto_commit=bool(self.config["enable_auto_commit"]),
             retry_backoff_ms=self.config["retry_backoff_ms"],
         )
         self._client_assignors = client_assignors

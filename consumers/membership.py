@@ -45,6 +45,7 @@ from quorate.codecs import Uuid
 from quorate.codecs.api.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.client_assignors import AssignmentDetails, ClientAssignor, ComputeAssignment
+from quorate.codecs.parameters import check_parameters
 from quorate.codecs.tags import read_tags
 from quorate.consumers.actions import (
     AssignmentReceived,
@@ -60,6 +61,7 @@ from quorate.consumers.heartbeats import (
     Identity,
     TopicSubscription,
 )
+from quorate.consumers.parameters import MEMBERSHIP
 from quorate.consumers.states import (
     CAN_RECEIVE_ASSIGNMENT,
     NOT_IN_GROUP,
@@ -87,7 +89,7 @@ class ConsumerMembership(Transitions):
 
     `auto_commit`: whether positions are committed before a rebalance (`CommitOffsets`).
     `client_assignors`: what the member announces for client-side assignment; brokers of released
-    versions of Kafka ignore it.
+    versions of Kafka ignore it. Raises `TypeError` for parameters of a wrong type.
     """
 
     def __init__(
@@ -102,6 +104,9 @@ class ConsumerMembership(Transitions):
         random: Callable[[], float] | None = None,
         client_assignors: tuple[ClientAssignor, ...] | None = None,
     ) -> None:
+        if not isinstance(identity, Identity):
+            raise TypeError(f"identity={identity!r}: give an Identity")
+        check_parameters(locals(), MEMBERSHIP, TypeError)
         super().__init__(identity, auto_commit=auto_commit)
         self.coordinator_known = False
         self._subscription_updated = False

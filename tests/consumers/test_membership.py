@@ -1,5 +1,9 @@
 """A member's decisions. That they are Java's is tested in test_against_java.py."""
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from quorate.codecs.api.consumer_group_heartbeat import TopicPartitions
@@ -292,3 +296,36 @@ def test_max_poll_interval_may_differ_from_the_rebalance_timeout() -> None:
     leave = member.next_heartbeat(1_000)
     assert leave is not None
     assert leave.request.member_epoch == -1
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Identity(None, "m"), "group_id=None: give the name of the group"),
+        (lambda: Identity("g", 5), r"member_id=5: give a text that no other member has, such as str\(uuid4\(\)\)"),
+        (lambda: Identity("g", b"m"), "member_id=b'm': give a text"),
+        (lambda: Identity("g", "m", instance_id=5), "instance_id=5: give a text, or None"),
+        (lambda: Identity("g", "m", rack_id=5), "rack_id=5: give a text, or None"),
+        (lambda: Identity("g", "m", rebalance_timeout_ms=1.5), "rebalance_timeout_ms=1.5: give a whole number"),
+        (lambda: Identity("g", "m", server_assignor=5), "server_assignor=5: give the name of an assignor"),
+        (lambda: Identity("g", "m", max_poll_interval_ms="5"), "max_poll_interval_ms='5': give a whole number"),
+        (lambda: TopicSubscription("orders"), r"topics='orders': give a list of topics, such as \['orders'\]"),
+        (lambda: TopicSubscription([5]), r"topics=\[5\]: give a list of topics"),
+        (lambda: TopicSubscription(regex=re.compile("o.*")), "regex=re.compile.*: give a regex as text"),
+        (lambda: ConsumerMembership("billing", now_ms=0), "identity='billing': give an Identity"),
+        (lambda: membership(now_ms=None), "now_ms=None: give milliseconds of the client's clock"),
+        (lambda: membership(auto_commit="no"), "auto_commit='no': give True or False"),
+        (lambda: membership(retry_backoff_ms="5"), "retry_backoff_ms='5': give milliseconds"),
+        (lambda: membership(retry_backoff_max_ms=None), "retry_backoff_max_ms=None: give milliseconds"),
+        (lambda: membership(jitter="0.2"), "jitter='0.2': give a number from 0 to 1"),
+        (lambda: membership(random=0.5), "random=0.5: give a function"),
+        (lambda: membership(client_assignors=("range",)), r"client_assignors=\('range',\): give a tuple"),
+    ],
+)
+def test_parameters_of_a_wrong_type_are_named(make: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        make()
+
+
+def membership(**given: Any) -> ConsumerMembership:
+    return ConsumerMembership(Identity("g", "m"), **{"now_ms": 0, **given})
