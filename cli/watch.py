@@ -44,6 +44,10 @@ quorate watch kafka-logs --json                               what happened, fro
 quorate watch kafka-logs --http 127.0.0.1:8090                the page, of files
 """
 
+_SERVING = frozenset(
+    {"token_file", "proxy_header", "proxies", "hosts", "metrics_groups", "metrics_limit", "metrics_detail"}
+)
+"""Parameters of the page and of /metrics."""
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _TOO_LARGE = 1 << 53
 """SQLite's integers have 64 bits; times in it are in milliseconds."""
@@ -126,9 +130,8 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
         raise click.UsageError("--topology is for a SOURCE; topics of a live cluster are read from it", ctx)
     if options["headers"] and not options["webhooks"]:
         raise click.UsageError("--webhook-header needs --webhook", ctx)
-    serving_options = ("token_file", "proxy_header", "proxies", "hosts")
-    if options["http"] is None and (given := [name for name in serving_options if options[name]]):
-        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --http", ctx)
+    if options["http"] is None:
+        _refuse_serving_options(ctx)
     page = None if options["http"] is None else _page(options)
     stop = threading.Event()
     printed = _printed(options, stop)
@@ -147,6 +150,14 @@ def watch(ctx: click.Context, /, **options: Any) -> None:
             raise printed.error
         if servers is None and observer.status().errors:
             ctx.exit(1)
+
+
+def _refuse_serving_options(ctx: click.Context) -> None:
+    """Raise `UsageError` for an option that has no effect without --http."""
+    for parameter in ctx.command.params:
+        name = parameter.name
+        if name in _SERVING and ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} needs --http", ctx)
 
 
 class _Printed:
