@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO
 
 from quorate.cluster.errors import ClusterError
@@ -24,6 +25,15 @@ def filled(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
     return found
 
 
+def _problem(program: str) -> str:
+    """Return why a program cannot be run. Its name is a path if it contains a slash."""
+    if os.sep not in program:
+        return "no such program in PATH"
+    if Path(program).is_dir():
+        return "it is a folder"
+    return "it is not executable" if Path(program).exists() else "no such program"
+
+
 class Program:
     """A running command. Its output goes to a temporary file.
 
@@ -35,7 +45,7 @@ class Program:
     def __init__(self, command: Sequence[str], values: Mapping[str, str]) -> None:
         arguments = filled(command, values)
         if shutil.which(arguments[0]) is None:
-            raise ClusterError(f"cannot run {arguments[0]}: no such program", "write the command after --")
+            raise ClusterError(f"cannot run {arguments[0]}: {_problem(arguments[0])}", "write the command after --")
         environment = {f"QUORATE_{name.upper()}": value for name, value in values.items()}
         self._output: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by `close`
         try:
