@@ -5,7 +5,7 @@ import logging
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from quorate.assignors.adapters.membership import Membership, Strategy
 from quorate.assignors.adapters.protocol import Joined
@@ -71,6 +71,10 @@ class AdaptedAssignor:
 
     def __repr__(self) -> str:
         return f"<{self.name} of quorate, client_rack={self.membership.rack!r}>"
+
+    def __iter__(self) -> NoReturn:
+        """Raise `TypeError`: a client iterates over an assignor that was given without a list."""
+        raise TypeError(f"assignor {self.name} was given without a list: write partition_assignment_strategy=[...]")
 
     @property
     def name(self) -> str:

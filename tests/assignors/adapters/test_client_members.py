@@ -2,6 +2,7 @@
 
 import pytest
 from aiokafka.errors import KafkaConfigurationError
+from kafka import KafkaConsumer
 from kafka.coordinator.consumer import ConsumerCoordinator
 
 from quorate.assignors import server_assignor
@@ -131,6 +132,18 @@ def test_an_assignor_of_the_other_client_is_rejected():
         OfflineAio(kafka_python.Range()) as consumer,
     ):
         consumer.lead("range", {"m": consumer.subscription()})
+
+
+def test_an_assignor_without_a_list_is_rejected_with_the_remedy(client):
+    with pytest.raises(TypeError, match=r"assignor range was given without a list: .*_strategy=\[\.\.\.\]"):
+        list(client.Range())
+    with pytest.raises(TypeError, match="assignor range was given without a list"):
+        KafkaConsumer(
+            bootstrap_servers="127.0.0.1:1",
+            api_version=(3, 0),
+            group_id="g",
+            partition_assignment_strategy=kafka_python.Range(),
+        )
 
 
 def test_a_coordinator_that_does_not_call_supported_protocols_is_rejected(monkeypatch):
