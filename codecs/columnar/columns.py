@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from quorate.codecs.columnar.assemble import array_of, chosen, numbers_of, to_arrow
-from quorate.codecs.columnar.flat import decode_flat, is_flat
+from quorate.codecs.columnar.flat import IRREGULAR, decode_flat, is_flat
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.columnar.rows import columns_of, problem_row
 from quorate.codecs.columnar.schema import PROBLEMS, PROBLEMS_SCHEMA, message_schema, record_schema
@@ -206,7 +206,9 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         else:
             columns, read, ends, _ = read_slots(types[type_id].key, 0, slots)
             longer = read & (ends < slots.end)
-            if bool(longer.any()):
+            if np.count_nonzero(longer) <= len(slots) // IRREGULAR:  # decoded singly, as `decode_flat` leaves them
+                read = read & ~longer
+            else:
                 of = np.arange(len(rows)) if entry is None else entry
                 has = np.flatnonzero(longer[of])
                 out.add_trailing(rows[has], "key", (ends - slots.start)[of[has]])

@@ -418,6 +418,25 @@ def test_text_of_damaged_keys_is_no_category(native: bool, monkeypatch: pytest.M
         assert found[PROBLEMS].num_rows == 1
 
 
+@pytest.mark.parametrize("trailing", [1, 2, 40])
+def test_categories_have_the_same_order_in_c_and_numpy(trailing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = [commit(1, group=f"{number:03}") for number in range(128)]
+    for place in range(5, 5 + trailing):
+        key, value = commit(1, group=f"trailing-{place}")
+        assert key is not None
+        raw.insert(place, (key + b"\1", value))
+    keys, values = (pa.array(column, pa.binary()) for column in zip(*raw, strict=True))
+    in_c = decode_columns(keys, values, dictionary=True)
+    monkeypatch.setattr(extension, "_extension", None)
+    in_numpy = decode_columns(keys, values, dictionary=True)
+    assert in_c[PROBLEMS].equals(in_numpy[PROBLEMS])
+    assert in_c[PROBLEMS].column("row").to_pylist() == list(range(5, 5 + trailing))
+    groups, same = (found["OffsetCommit"].column("group") for found in (in_c, in_numpy))
+    assert groups.to_pylist() == same.to_pylist()
+    assert groups.dictionary.equals(same.dictionary)
+    assert groups.indices.equals(same.indices)
+
+
 def test_empty_input_gives_no_columns() -> None:
     assert decode_columns(pa.array([], pa.binary()), pa.array([], pa.binary())) == {}
 
