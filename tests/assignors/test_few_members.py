@@ -12,6 +12,8 @@ import pytest
 
 from quorate.assignors import Assignor, RangeAssignor
 from quorate.assignors import range as by_range
+from quorate.assignors import roundrobin as in_turn
+from quorate.assignors.roundrobin import RoundRobinAssignor
 from quorate.assignors.sticky import CooperativeStickyAssignor, StickyAssignor
 from quorate.assignors.sticky import assignor as sticky
 from quorate.codecs.releases import KafkaVersion
@@ -22,8 +24,9 @@ from tests.conftest import CI
 from tests.extent import is_full
 
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
-ASSIGNORS: dict[str, tuple[Any, type[Any]]] = {
+ASSIGNORS: dict[str, tuple[Any, Callable[..., Assignor]]] = {
     "range": (by_range, RangeAssignor),
+    "roundrobin": (in_turn, lambda version: RoundRobinAssignor()),  # the same in all releases
     "sticky": (sticky, StickyAssignor),
     "cooperative-sticky": (sticky, CooperativeStickyAssignor),
 }
@@ -45,7 +48,7 @@ def test_lists_and_arrays_give_the_same_assignment(
         return found
 
     monkeypatch.setattr(module, "assign_few", counted)
-    assignor: Assignor = cls(version=version)
+    assignor = cls(version=version)
     count = 1500 if is_full() else 150
     for seed in range(START, START + count):
         case, rng = case_of(name, seed), Random(seed)
