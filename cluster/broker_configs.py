@@ -15,6 +15,7 @@ from quorate.codecs.configs import (
     broker_config_key,
     config_keys,
     similar_broker_config,
+    unknown_broker_config,
 )
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import RELEASES, KafkaVersion
@@ -41,6 +42,8 @@ _OWN = {MAX_PARTITIONS: ConfigKey(name=MAX_PARTITIONS, type=ConfigType.LONG, def
 ALL = None
 """Stands for all brokers, in place of an id."""
 _COORDINATORS = frozenset(config_fields())
+_OF_AUTHORIZER = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+"""Configs that Kafka's authorizer reads, and no table of Kafka has."""
 
 
 def check_release(version: KafkaVersion) -> None:
@@ -93,6 +96,16 @@ class BrokerConfigs:
         if problem := broker_problem(version, created.effective):
             raise ConfigError(problem)
         return created
+
+    @property
+    def ignored(self) -> list[str]:
+        """Notices of configs that brokers ignore, because no release of Kafka has them."""
+        read = _OWN.keys() | _COORDINATORS | _OF_AUTHORIZER
+        return [
+            notice
+            for name in self.properties
+            if name not in read and (notice := unknown_broker_config(name)) is not None
+        ]
 
     @property
     def kafka_version(self) -> KafkaVersion:

@@ -55,6 +55,8 @@ class ClusterCore(SharedCluster):
         self.delete_topic = self.topic_control.delete_topic
         self.add_partitions = self.partition_control.add_partitions
         self.reassign = self.partition_control.reassign
+        for notice in self.broker_configs.ignored:
+            self.note(notice)
         self.faults = Faults(self.clock)
         self.brokers = {broker: self._broker(broker, rack) for broker, rack in sorted(racks.items())}
         self.maintenance = Maintenance(self.services, self.controller, self.logs, self.transactions, self.share_state)

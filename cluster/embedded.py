@@ -52,7 +52,8 @@ class EmbeddedCluster(Cluster):
     `host`: the listen address. `advertised_host`, `advertised_ports`: what clients receive instead
     of `host` and `ports`, for example if a container publishes other ports.
     `version`: the release to behave as, such as "4.0.2": versions of APIs, features and group
-    coordination (default: the newest). `properties`: configs of all brokers, by Kafka's names.
+    coordination (default: the newest). `properties`: configs of all brokers, by Kafka's names;
+    a note names those that Kafka does not have, which brokers ignore.
 
     `data`: the data directory; a later cluster with as many brokers can start from it. Without it,
     data is in memory and is lost on stop. `accept_data_loss`: start although data in the directory
@@ -210,7 +211,7 @@ class EmbeddedCluster(Cluster):
 
     @property
     def start_notes(self) -> Sequence[str]:
-        """Reports of the start about the data directory."""
+        """Reports of the start: about the data directory, and of configs that brokers ignore."""
         return self.core.start_notes
 
     @property

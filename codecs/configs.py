@@ -14,6 +14,7 @@ from pkgutil import get_data
 from typing import Any
 
 from quorate.codecs.lazy_dataclass import dataclass
+from quorate.codecs.printable import suggestion
 from quorate.codecs.releases import KafkaVersion
 
 THROTTLES = frozenset(
@@ -238,16 +239,32 @@ def similar_broker_config(name: str) -> str | None:
     Kafka ignores unknown configs, as they may be of plug-ins. So those that are not similar to
     Kafka's have `None`, and so have Kafka's own, of any release.
     """
-    own = name
-    if name.startswith(_LISTENER_PREFIX):
-        own = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
-    known = {row[1] for row in _rows() if row[0] == _NAMES[ConfigResourceType.BROKER]}
+    own, known = _without_listener(name), _broker_names()
     if own in known:
         return None
     from difflib import get_close_matches  # not loaded by each start of a cluster
 
     near = get_close_matches(own, known, 1, cutoff=0.9)
     return name.removesuffix(own) + near[0] if near else None
+
+
+def unknown_broker_config(name: str) -> str | None:
+    """Return a notice for a config that no release of Kafka has, which brokers ignore."""
+    own, known = _without_listener(name), _broker_names()
+    mechanism = own is not name and own.partition(".")[2] in known  # listener.name.LISTENER.MECHANISM.NAME
+    if own in known or mechanism or name in THROTTLES:
+        return None
+    notice = f"properties: Kafka has no config {name}, and brokers ignore it"
+    hint = suggestion(own, known, "", 1)
+    return f"{notice}; {hint}" if hint else notice
+
+
+def _without_listener(name: str) -> str:
+    return name.removeprefix(_LISTENER_PREFIX).partition(".")[2] if name.startswith(_LISTENER_PREFIX) else name
+
+
+def _broker_names() -> frozenset[str]:
+    return frozenset(row[1] for row in _rows() if row[0] == _NAMES[ConfigResourceType.BROKER])
 
 
 @cache

@@ -177,6 +177,17 @@ def used_port() -> Iterator[int]:
         yield listening.getsockname()[1]
 
 
+def test_configs_that_kafka_does_not_have_are_named_on_stderr(start):
+    process = start("serve", "--port", 0, "--property", "retention.ms=5", "--property", "nope=1")
+    assert b"ready" in process.stdout.readline()
+    process.terminate()
+    _, notes = process.communicate(timeout=60)
+    assert [line for line in notes.decode().splitlines() if "properties" in line] == [
+        "properties: Kafka has no config retention.ms, and brokers ignore it; did you mean log.retention.ms?",
+        "properties: Kafka has no config nope, and brokers ignore it",
+    ]
+
+
 def test_a_port_in_use_is_an_error(quorate, used_port):
     ended = quorate("serve", "--port", used_port)
     assert ended.status == 1

@@ -439,6 +439,35 @@ def test_a_misspelt_name_is_rejected_at_the_start(name: str, meant: str) -> None
 
 
 @pytest.mark.parametrize(
+    ("name", "hint"),
+    [("nope", ""), ("retention.ms", "; did you mean log.retention.ms?"), ("listener.name.client.nope", "")],
+)
+def test_a_name_that_kafka_does_not_have_is_in_the_notes_of_the_start(name: str, hint: str) -> None:
+    notes: list[str] = []
+    cluster = EmbeddedCluster(properties={name: "1"}, on_note=notes.append)
+    assert cluster.start_notes == (f"properties: Kafka has no config {name}, and brokers ignore it{hint}",)
+    assert notes == list(cluster.start_notes)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "inter.broker.protocol.version",
+        "quorate.max.partitions",
+        "group.consumer.client.assignors.enable",
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+        "leader.replication.throttled.rate",
+        "listener.name.client.ssl.keystore.location",
+        "listener.name.client.scram-sha-256.sasl.jaas.config",
+    ],
+)
+def test_a_name_that_brokers_read_is_not_in_the_notes_of_the_start(name: str) -> None:
+    value = {"super.users": "User:a", "group.consumer.client.assignors.enable": "true"}.get(name, "1")
+    assert EmbeddedCluster(properties={name: value}, racks=["a", "b", "c"]).start_notes == ()
+
+
+@pytest.mark.parametrize(
     "name", ["com.example.audit.url", "inter.broker.protocol.version", "share.version.of.my.plugin"]
 )
 def test_a_name_that_is_like_none_of_kafka_is_kept_for_plug_ins(name: str) -> None:
