@@ -1,9 +1,9 @@
 """The iteration order of Java's hash maps, where Kafka's results depend on it.
 
 All knowledge of that order is in this package. `hashes` has Java's hash codes, `hash_map` maps and
-sets step by step, and `timeline_map` Kafka's own map. `bulk_hashes`, `orders` and `grouped` compute
-with many keys at once, as arrays; they are imported when one of their names is first used, because
-NumPy takes 0.1 s to load.
+sets step by step, and `timeline_map` Kafka's own map; `copied_timeline` keeps the order of a copy
+of the latter. `bulk_hashes`, `orders` and `grouped` compute with many keys at once, as arrays; they
+are imported when one of their names is first used, because NumPy takes 0.1 s to load.
 
 Verified for JDK 17 to 25. Where JDKs differ (copied HashSets, since 19), functions have a parameter
 `jdk`.

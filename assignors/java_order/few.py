@@ -39,12 +39,12 @@ def few_strings_in_order(texts: Sequence[str], capacity: int = _DEFAULT) -> Sequ
     """Return the same for different texts."""
     if len(texts) < 2:
         return texts
-    return _in_order(texts, list(map(_spread_of, texts)), capacity)
+    return _in_order(texts, list(map(spread_of, texts)), capacity)
 
 
 def few_string_places(texts: Sequence[str], capacity: int = _DEFAULT) -> list[int]:
     """Return the positions of different texts in that order."""
-    spreaded = list(map(_spread_of, texts))
+    spreaded = list(map(spread_of, texts))
     if len(texts) > TREE_FROM and is_crowded(spreaded, capacity):
         return list(
             map({text: place for place, text in enumerate(texts)}.__getitem__, _in_order(texts, spreaded, capacity))
@@ -84,7 +84,8 @@ def map_of_timeline(members: TimelineMap[str, Any], last: str) -> Sequence[str]:
 
 
 @lru_cache(maxsize=1 << 14)
-def _spread_of(text: str) -> int:
+def spread_of(text: str) -> int:
+    """Return a text's hash, as spread by HashMap."""
     hashed = string_hash(text)
     return hashed ^ hashed >> 16
 
@@ -186,4 +187,7 @@ def may_be_crowded(hashes: Collection[int], first: int) -> bool:
     if len(hashes) < TREE_FROM:
         return False
     mask = max(first, _DEFAULT) - 1  # smaller tables do not hold so many keys
-    return max(Counter(map(mask.__and__, hashes)).values()) >= TREE_FROM
+    buckets = [*map(mask.__and__, hashes)]
+    if len(buckets) - len({*buckets}) < TREE_FROM - 1:
+        return False
+    return max(Counter(buckets).values()) >= TREE_FROM

@@ -44,16 +44,16 @@ def few_targets(shard: CoordinatorShard, request: TargetRequest) -> NewTargets |
         or shard.config.kafka_version < _OLDEST
     ):
         return None
-    order = map_of_timeline(members, own.member_id)
+    index, own_id = group.target_index, own.member_id
+    order = map_of_timeline(members, own_id) if index is None else index.order.with_last(own_id)
     first = order[0]
-    names = request.topics if first == own.member_id else members[first].metadata.subscribed_topic_names
+    names = request.topics if first == own_id else members[first].metadata.subscribed_topic_names
     topics = _Topics(shard.image, names, jdk)
     if len(order) + topics.total > FEW:
         group.target_index = None
         return None
-    index = group.target_index
     if index is None:
-        index = group.target_index = TargetIndex(stored)
+        index = group.target_index = TargetIndex(members, stored)
     unowned = topics.unowned(index.owners)
     if unowned is None or not stored.keys() <= members.keys():
         return None

@@ -152,6 +152,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._homogeneous = None
+        if old is None and self.target_index is not None:
+            self.target_index.order.added(member.member_id)
         if old is None or old.metadata is not member.metadata:
             self._recount(None if old is None else old.metadata, member.metadata)
             if self.forgets_instance_ids and old is not None and old.metadata.instance_id is not None:
@@ -175,6 +177,8 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     def remove_member(self, member_id: str) -> None:
         """Remove an existing member."""
         old = self.members.pop(member_id)
+        if self.target_index is not None:
+            self.target_index.order.sort_again()
         self._homogeneous = None
         self._recount(old.metadata, None)
         self.partition_epochs.release(old.assigned_partitions, old.epoch)

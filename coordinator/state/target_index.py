@@ -1,11 +1,14 @@
-"""Counts of the partitions in the targets of a small group, updated by replay.
+"""Order of the members of a small group, and counts of the partitions in their targets.
 
-A member that joins a group needs them for its target assignment. They change with a few targets,
-and took a third of its time to count again.
+A member that joins a group needs them for its target assignment. They change with a few records,
+so replay updates them: they took half of its time to compute again.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
+from quorate.assignors.java_order import TimelineMap
+from quorate.assignors.java_order.copied_timeline import CopiedTimeline
 from quorate.codecs import Uuid
 from quorate.codecs.messages.consumer_group import TopicPartition
 
@@ -15,13 +18,14 @@ _Target = Iterable[TopicPartition]
 class TargetIndex:
     """What members have in their targets.
 
-    `counts`: member id → number of partitions. `owners`: topic id → partition → in how many targets
-    it is; a partition in none is missing.
+    `order`: of members. `counts`: member id → number of partitions. `owners`: topic id → partition
+    → in how many targets it is; a partition in none is missing.
     """
 
-    __slots__ = ("counts", "owners")
+    __slots__ = ("counts", "order", "owners")
 
-    def __init__(self, targets: Mapping[str, _Target]) -> None:
+    def __init__(self, members: TimelineMap[str, Any], targets: Mapping[str, _Target]) -> None:
+        self.order = CopiedTimeline(members)
         self.counts: dict[str, int] = {}
         self.owners: dict[Uuid, dict[int, int]] = {}
         for member_id, target in targets.items():

@@ -7,13 +7,22 @@ import os
 import subprocess
 import sys
 from random import Random
+from uuid import UUID
 
 import pytest
 
+from quorate.codecs import Uuid
+from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.coordinator.config import CoordinatorConfig
 from quorate.coordinator.consumer import next_target
 from quorate.coordinator.consumer.few_targets import few_targets
 from quorate.coordinator.consumer.run_assignor import run_assignor
 from quorate.coordinator.consumer.target import NewTargets, TargetRequest
+from quorate.coordinator.group_shard import GroupCoordinatorShard
+from quorate.coordinator.image import MetadataImage, TopicImage
+from quorate.coordinator.log import MemoryLog
+from quorate.coordinator.partition_runtime import PartitionRuntime
+from quorate.coordinator.results import RequestContext
 from quorate.coordinator.shard import CoordinatorShard
 from tests.conftest import CI
 from tests.coordinator.consumer.test_consumer_properties import Watched
@@ -64,6 +73,36 @@ def test_targets_of_small_groups_equal_those_of_the_assignor(
         except AssertionError as error:
             raise AssertionError(f"seed {seed}") from error
     assert min(compared.few, compared.others) > count
+
+
+def test_targets_of_hundreds_of_members_equal_those_of_the_assignor(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = Compared()
+    monkeypatch.setattr(next_target, "few_targets", compared)
+    rng = Random(START)
+    image = MetadataImage.EMPTY.with_topics(
+        [TopicImage(name=name, id=Uuid(rng.randbytes(16)), replicas=((0,),) * 150) for name in ("t", "u")]
+    )
+    config = CoordinatorConfig(group_consumer_assignment_interval_ms=0)
+    shard = GroupCoordinatorShard(config, image=image, new_id=UUID)
+    runtime = PartitionRuntime(shard, MemoryLog(), now_ms=0)
+    members: list[str] = []
+    joins = 0
+    for _ in range(portion(1000, usual=300)):
+        leaves = rng.random() < 0.1 and len(members) > 1
+        member = members.pop(rng.randrange(len(members))) if leaves else str(UUID(bytes=rng.randbytes(16)))
+        joins += not leaves
+        members += [] if leaves else [member]
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=member,
+            member_epoch=-1 if leaves else 0,
+            rebalance_timeout_ms=1,
+            subscribed_topic_names=("t", "u"),
+            topic_partitions=(),
+        )
+        response = runtime.request(request, RequestContext(api_version=1, now_ms=0)).response
+        assert not response.error_code, f"seed {START}: {response}"
+    assert (compared.few, compared.others) == (joins, 0)
 
 
 JOINS = """
