@@ -20,7 +20,7 @@ class TopicLists:
     than there are topics. `topic_of`, `partition_of`: topic and partition of each number.
     """
 
-    __slots__ = ("_buckets", "_crowded", "_ids", "_long", "_plain", "_spread", "first", "partition_of", "topic_of")
+    __slots__ = ("_buckets", "_crowded", "_ids", "_plain", "_spread", "first", "partition_of", "topic_of")
 
     def __init__(
         self, ids: Sequence[Uuid], first: Sequence[int], topic_of: Sequence[int], partition_of: Sequence[int]
@@ -28,7 +28,6 @@ class TopicLists:
         self._ids = ids
         self._spread: list[int] | None = None
         self._plain: bool | None = None
-        self._long: bool | None = None
         self._buckets: dict[int, list[int]] = {}
         self._crowded: dict[int, bool] = {}
         self.first = first
@@ -51,16 +50,6 @@ class TopicLists:
             self._plain = all(first == end or self.partition_of[end - 1] == end - 1 - first for first, end in bounds)
         return self._plain
 
-    @property
-    def may_have_trees(self) -> bool:
-        """Whether a set of one topic's partitions may have a bucket that is a tree.
-
-        Buckets of the smallest table have every 16th partition.
-        """
-        if self._long is None:
-            self._long = max(self.partition_of, default=0) >= 16 * (TREE_FROM - 1)
-        return self._long
-
     def numbers(self, topic: int, partitions: Iterable[int]) -> list[int]:
         """Return the numbers of partitions of a topic; they must exist."""
         first = self.first[topic]
@@ -69,8 +58,10 @@ class TopicLists:
         ids = self.partition_of[first : self.first[topic + 1]]
         return [first + ids.index(partition) for partition in partitions]
 
-    def by_topic(self, numbers: Iterable[int]) -> dict[int, list[int]]:
+    def by_topic(self, numbers: Sequence[int]) -> dict[int, list[int]]:
         """Return topics with their partitions, in order of first appearance."""
+        if len(self._ids) == 1 and self.is_plain:
+            return {0: [*numbers]} if numbers else {}
         topic_of, partition_of = self.topic_of, self.partition_of
         found: dict[int, list[int]] = {}
         for number in numbers:

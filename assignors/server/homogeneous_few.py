@@ -57,8 +57,9 @@ def previous_target(lists: TopicLists, record: Mapping[int, Sequence[int]], dele
         if count > 1 and max(partitions) < 1 << _WINDOW:
             partitions = sorted({*partitions})
         elif count > 1:
-            partitions = few_numbers_in_order(partitions, copied_set_capacity(count, jdk))
-            if count >= TREE_FROM and (lists.may_have_trees or len(partitions) < count):
+            capacity = copied_set_capacity(count, jdk)
+            partitions = few_numbers_in_order(partitions, capacity)
+            if count >= TREE_FROM and (len(partitions) < count or may_be_crowded(partitions, capacity)):
                 has_trees = True
         numbers += lists.numbers(topic, partitions)
     return Previous(numbers, len(record), deleted, has_trees)
