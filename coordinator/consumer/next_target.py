@@ -41,7 +41,8 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
     targets = group.targets
     tagged = group.target_tags if shard.extensions else {}  # assignors write no tags of plug-ins
     mine: Partitions = {}
-    for member_id in order:
+    with_record = {own, *changed, *tagged}
+    for member_id in [one for one in order if one in with_record or one not in targets]:
         if member_id == own:
             stored = request.previous_target if request.moves_target else targets.get(own)
             if own in changed:
@@ -60,7 +61,7 @@ def next_target(shard: CoordinatorShard, request: TargetRequest, records: list[C
             records.append(write.target_assignment(group.group_id, member_id, changed[member_id]))
         elif member_id not in targets:
             records.append(write.target_assignment(group.group_id, member_id, {}))
-        elif member_id in tagged:
+        else:
             records.append(write.target_assignment(group.group_id, member_id, as_target(targets[member_id], jdk)))
     assigned_ms = request.now_ms if shard.behaviour.assignment_interval else 0
     records.append(write.target_epoch(group.group_id, request.epoch, assigned_ms))

@@ -43,6 +43,8 @@ class Down(NamedTuple, Generic[C]):
 
 def counted_down(counts: Mapping[str, C], topics: Sequence[str], nothing: C, change: Callable[[C], C]) -> Down[C]:
     """Count distinct topics of `counts` down; those that reach `nothing` are removed."""
+    if not topics:
+        return Down({}, [], 0)
     found = recounted(counts, topics, nothing, change)
     fewer = {name: count for name, count in found.items() if count != nothing}
     gone = [name for name in found if name not in fewer]
