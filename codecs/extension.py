@@ -9,7 +9,7 @@ import os
 from importlib import import_module
 from typing import Any, Final
 
-API: Final = 8
+API: Final = 9
 """As in `codecs/native/native.h`; raised with each change of a function's arguments."""
 
 

@@ -8,7 +8,7 @@ rows (damage, trailing bytes, an unknown version, some text that is not UTF-8) a
 one with `decode_record`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -53,9 +53,11 @@ def _expect_large_arrays() -> None:
 class _Collector:
     """Collects the results of one call: Arrow arrays per record type, and rows to decode singly."""
 
-    def __init__(self, topic: str, dictionary: bool) -> None:
+    def __init__(self, topic: str, dictionary: bool, fields: Mapping[str, frozenset[str]] | None = None) -> None:
         self.topic = topic
         self.dictionary = dictionary
+        self._fields = fields
+        self.expected: RecordType | None = None
         self.pieces: dict[int, list[tuple[Ints, list[pa.Array]]]] = {}
         self.problems: list[dict[str, Any]] = []
         # Of the current part: its first row, the rows to decode singly, and the start of trailing
@@ -63,6 +65,10 @@ class _Collector:
         self.first = 0
         self.doubtful: list[Ints] = []
         self.trailing: dict[int, tuple[str, int]] = {}
+
+    def fields(self, record_type: RecordType) -> frozenset[str] | None:
+        """Return the fields of key and value that become columns; `None` for all."""
+        return None if self._fields is None else self._fields[record_type.name]
 
     def add(self, type_id: int, rows: Ints, columns: list[pa.Array]) -> None:
         """Add the columns of some rows of the part, without `row`."""
@@ -81,7 +87,7 @@ class _Collector:
         """Yield one batch per record type, with its rows in order."""
         for type_id in sorted(self.pieces):
             record_type = RECORD_TYPES[self.topic][type_id]
-            schema = record_schema(record_type, dictionary=self.dictionary)
+            schema = record_schema(record_type, dictionary=self.dictionary, fields=self.fields(record_type))
             pieces = self.pieces[type_id]
             if len(pieces) == 1:
                 yield record_type, pa.RecordBatch.from_arrays(pieces[0][1], schema=schema)
@@ -158,9 +164,16 @@ def decode_slots(
     topic: str = CONSUMER_OFFSETS,
     dictionary: bool = False,
     keys_array: pa.Array | None = None,
+    fields: Mapping[str, frozenset[str]] | None = None,
+    expected: str | None = None,
 ) -> dict[str, pa.RecordBatch]:
-    """Decode like `decode_columns`, for records at given positions in a buffer."""
-    out = _Collector(topic, dictionary)
+    """Decode like `decode_columns`, for records at given positions in a buffer.
+
+    `fields`: by the name of each record type, the fields of key and value that become columns.
+    `expected`: the type of nearly all records; decoding is faster then, the result is the same.
+    """
+    out = _Collector(topic, dictionary, fields)
+    out.expected = next((kind for kind in RECORD_TYPES[topic].values() if kind.name == expected), None)
     _decode_part(keys, values, keys_array, out)
     return _finished(out)
 
@@ -189,9 +202,16 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
     plain = keys_array is None or pa.types.is_binary(keys_array.type)
     one_by_one = extension() is not None and plain and not out.dictionary
     distinct, code = (keys, None) if one_by_one else distinct_keys(keys, keys_array)
-    type_ids = int16_at(distinct)
     types = RECORD_TYPES[out.topic]
-    present = values_in(type_ids)
+    kind = out.expected if one_by_one and keys.null is None else None
+    whole = None
+    if kind is not None:
+        whole = decode_flat(kind.key, keys, versioned=False, fields=out.fields(kind), type_id=kind.type_id)
+    if kind is not None and whole is not None:
+        present = [kind.type_id]
+    else:
+        type_ids = int16_at(distinct)
+        present = values_in(type_ids)
     known = [type_id for type_id in present if type_id in types]
     if len(known) < len(present):  # `NO_INT16` among them: shorter than two bytes, or null
         unknown = ~np.isin(type_ids, known)
@@ -200,7 +220,8 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
         which = None if len(present) == 1 else np.flatnonzero(type_ids == type_id)
         slots = distinct if which is None else distinct[which]
         rows, entry = _rows_with(which, code, len(distinct), len(keys))
-        flat = decode_flat(types[type_id].key, slots, versioned=False)
+        fields = out.fields(types[type_id])
+        flat = whole or decode_flat(types[type_id].key, slots, versioned=False, fields=fields)
         if flat is not None:
             arrays, sound = flat.columns, flat.sound
         else:
@@ -212,7 +233,7 @@ def _decode_all(keys: Slots, values: Slots, keys_array: pa.Array | None, out: _C
                 of = np.arange(len(rows)) if entry is None else entry
                 has = np.flatnonzero(longer[of])
                 out.add_trailing(rows[has], "key", (ends - slots.start)[of[has]])
-            schema = message_schema(types[type_id].key)
+            schema = message_schema(types[type_id].key, fields)
             arrays = [to_arrow(columns.fields[field.name], field.type, distinct.data) for field in schema]
             sound = None if bool(read.all()) else np.flatnonzero(read)
         if sound is not None:
@@ -296,17 +317,17 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
     """Decode the values of the rows of one record type, grouped by version."""
     places: Ints | None = None
     null = values.null if values.null is not None and bool(values.null.any()) else None
-    flat = is_flat(record_type.value)
+    flat, fields = is_flat(record_type.value), out.fields(record_type)
     if null is not None and (not flat or bool(null.all())):
         dead = np.flatnonzero(null)
-        nothing = [pa.nulls(len(dead), field.type) for field in message_schema(record_type.value)]
+        nothing = [pa.nulls(len(dead), field.type) for field in message_schema(record_type.value, fields)]
         no_version, no_tags = pa.nulls(len(dead), pa.int16()), np.zeros(len(dead), dtype=np.int32)
         _emit(record_type, keys.at(dead), rows[dead], null[dead], no_version, nothing, no_tags, out)
         places = np.flatnonzero(~null)
         values = values[places]
         if not len(places):
             return
-    found = decode_flat(record_type.value, values, versioned=True) if flat else None
+    found = decode_flat(record_type.value, values, versioned=True, fields=fields) if flat else None
     if found is not None:
         versions, columns = found.numbers, found.columns
         if found.sound is not None:
@@ -330,9 +351,9 @@ def _decode_values(record_type: RecordType, keys: _Keys, rows: Ints, values: Slo
         here = _within(places, same)
         slots = values if same is None else values[same]
         if together:
-            decoded = decode_versions(record_type, versions, slots)
+            decoded = decode_versions(record_type, versions, slots, fields)
         elif version in record_type.versions:
-            decoded = decode_version(record_type.value, version, slots)
+            decoded = decode_version(record_type.value, version, slots, fields)
         else:
             out.doubtful.append(rows if here is None else rows[here])
             continue
@@ -407,5 +428,6 @@ def _decode_doubtful(keys: Slots, values: Slots, out: _Collector) -> None:
         if record.problem is not None:
             out.problems.append(problem_row(record.problem, record.type_id, row + out.first, key, value))
     for type_id, found in decoded.items():
-        columns = columns_of([record for _, record in found], dictionary=out.dictionary)
+        fields = out.fields(RECORD_TYPES[out.topic][type_id])
+        columns = columns_of([record for _, record in found], dictionary=out.dictionary, fields=fields)
         out.add(type_id, np.array([row for row, _ in found]), columns)

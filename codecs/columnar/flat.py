@@ -26,6 +26,9 @@ TEXT = "sy"
 IRREGULAR = 64
 """At most one row of so many may be irregular; each takes as long as about 30 rows with NumPy."""
 
+ANY, BY_VERSION = -1, -2
+"""What the int16 before a message is, as in `codecs/native/columns.c`."""
+
 LARGEST_BYTES = 0x7FFFFFFF
 """Arrow's offsets have 32 bits."""
 
@@ -48,31 +51,47 @@ def is_flat(spec: MessageSpec) -> bool:
     return not any(isinstance(field.type, ArrayType | StructType) for field in spec.fields)
 
 
-def decode_flat(spec: MessageSpec, slots: Slots, *, versioned: bool) -> Flat | None:
-    """Decode messages.
+def decode_flat(
+    spec: MessageSpec,
+    slots: Slots,
+    *,
+    versioned: bool,
+    fields: frozenset[str] | None = None,
+    type_id: int | None = None,
+) -> Flat | None:
+    """Decode messages to columns of all fields, or of those in `fields`.
 
-    With `versioned` the int16 is the message's version, otherwise the version is 0. All fields of
-    null slots are null. Returns `None` if many rows are irregular, or without the accelerator.
+    With `versioned` the int16 is the message's version, otherwise the version is 0, and rows with
+    another int16 than `type_id` are irregular. All fields of null slots are null. Returns `None` if
+    many rows are irregular, or without the accelerator.
     """
     native = extension()
     size = int((slots.end - slots.start).sum())
     if native is None or not is_flat(spec) or size > LARGEST_BYTES:
         return None
-    kinds = message_schema(spec).types
     rows = len(slots)
-    columns = tuple((code, *_space(code, rows, size), np.empty(rows, np.bool_)) for code in _codes(spec))
+    columns = tuple(
+        (code, *_space(code, rows, size), np.empty(rows, np.bool_))
+        if fields is None or field.name in fields
+        else (code, None, None, None)
+        for field, code in zip(spec.fields, _codes(spec), strict=True)
+    )
     numbers = np.empty(rows, np.int16)
     null: Any = b"" if slots.null is None else np.ascontiguousarray(slots.null)
     start, end = (np.ascontiguousarray(places, np.int64) for places in (slots.start, slots.end))
     irregular = np.empty(rows, np.bool_)
     layouts, most = _layouts(spec, versioned), rows // IRREGULAR
+    wanted = BY_VERSION if versioned else ANY if type_id is None else type_id
     facts = native.decode_columns(
-        native.NativeCodec, layouts, versioned, slots.data, start, end, null, numbers, columns, irregular, most
+        native.NativeCodec, layouts, wanted, slots.data, start, end, null, numbers, columns, irregular, most
     )
     if facts is None:
         return None
     arrays = []
+    kinds = message_schema(spec).types
     for kind, (_, values, content, valid), (has_null, ascii_only, used) in zip(kinds, columns, facts, strict=True):
+        if values is None:
+            continue
         if content is not None:
             content.resize(used, shrink_to_fit=True)
         buffers = [values] if content is None else [values, content]

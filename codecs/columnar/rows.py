@@ -11,9 +11,11 @@ from quorate.codecs.records import CoordinatorRecord
 from quorate.codecs.wire import readable
 
 
-def columns_of(records: list[CoordinatorRecord], *, dictionary: bool) -> list[pa.Array]:
-    """Return records of one type as columns, without `row`."""
-    schema = record_schema(records[0].type, dictionary=dictionary)
+def columns_of(
+    records: list[CoordinatorRecord], *, dictionary: bool, fields: frozenset[str] | None = None
+) -> list[pa.Array]:
+    """Return records of one type as columns of `record_schema`, without `row`."""
+    schema = record_schema(records[0].type, dictionary=dictionary, fields=fields)
     rows = [facts_of(record) for record in records]
     return [pa.array([row.get(field.name) for row in rows], field.type) for field in schema if field.name != "row"]
 

@@ -61,13 +61,15 @@ def _key_field(f: FieldSpec, dictionary: bool) -> Any:
 
 
 @cache
-def message_schema(spec: MessageSpec) -> pa.Schema:
-    """Return one column per field of a message."""
-    return pa.schema([_field(f) for f in spec.fields])
+def message_schema(spec: MessageSpec, fields: frozenset[str] | None = None) -> pa.Schema:
+    """Return one column per field of a message, or only those in `fields`."""
+    return pa.schema([_field(f) for f in spec.fields if fields is None or f.name in fields])
 
 
 @cache
-def record_schema(record_type: RecordType, *, dictionary: bool = False) -> pa.Schema:
+def record_schema(
+    record_type: RecordType, *, dictionary: bool = False, fields: frozenset[str] | None = None
+) -> pa.Schema:
     """Return the columns of a record type.
 
     * `row`: the index of the record in the input;
@@ -75,14 +77,16 @@ def record_schema(record_type: RecordType, *, dictionary: bool = False) -> pa.Sc
     * `tombstone`, and `value_version`, which is null for a tombstone;
     * the fields of the value, null for a tombstone;
     * `unknown_tags`: the number of unknown tagged fields in the value and its structs.
+
+    `fields`: the fields of key and value that are columns; `None` for all.
     """
     return pa.schema(
         [
             pa.field("row", pa.int64(), nullable=False),
-            *(_key_field(f, dictionary) for f in record_type.key.fields),
+            *(_key_field(f, dictionary) for f in record_type.key.fields if fields is None or f.name in fields),
             pa.field("tombstone", pa.bool_(), nullable=False),
             pa.field("value_version", pa.int16()),
-            *(_field(f, nullable=True) for f in record_type.value.fields),
+            *(_field(f, nullable=True) for f in record_type.value.fields if fields is None or f.name in fields),
             pa.field("unknown_tags", pa.int32(), nullable=False),
         ]
     )

@@ -14,7 +14,7 @@ from quorate.codecs.batches import v2
 from quorate.codecs.batches.model import BatchProblem, BatchRecord
 from quorate.codecs.batches.reader import Batch, check, header_at, payload
 from quorate.codecs.columnar.frame import Array, Bools, Buffer, Frame, Ints
-from quorate.codecs.columnar.slots import Slots
+from quorate.codecs.columnar.slots import Slots, int16_at
 from quorate.codecs.columnar.varints import deltas, zigzag
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.log.crc import all_intact
@@ -173,9 +173,12 @@ ARENA_BYTES = 16 << 20
 """Once the batches of a block decompress to this much, the rest is left for the next call."""
 
 
-def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[BatchProblem], int]:
+def some_records_of(
+    batches: Batches, limit_bytes: int, left_out: bytes = b""
+) -> tuple[Records, list[BatchProblem], int]:
     """Return the records of the first batches, their problems, and the number of batches used.
 
+    Byte n of `left_out` is 1 if records of type n, the int16 at the start of a key, are left out.
     `limit_bytes` limits what one batch may decompress to, `ARENA_BYTES` what all of them may
     before the rest is left.
     """
@@ -216,13 +219,23 @@ def some_records_of(batches: Batches, limit_bytes: int) -> tuple[Records, list[B
     native = walker()
     if native is not None:
         usual = ~unusual  # the bodies of others may begin after their end
-        sound, not_read = _walk(native, data, body * usual, body_end * usual, counts, batches)
+        sound, not_read = _walk(native, data, body * usual, body_end * usual, counts, batches, left_out)
         unusual |= not_read
     else:
-        sound = _read(data, body, body_end, counts, batches, unusual)
+        sound = _without(_read(data, body, body_end, counts, batches, unusual), left_out)
     if not bool(unusual.any()):
         return sound, [], used
-    return *_with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes), used
+    records, problems = _with_unusual(sound, batches, np.flatnonzero(unusual), arena, limit_bytes)
+    return _without(records, left_out), problems, used
+
+
+def _without(records: Records, left_out: bytes) -> Records:
+    """Return the records without those of some types."""
+    if not left_out:
+        return records
+    types = int16_at(records.keys)
+    known = (types >= 0) & (types < len(left_out))
+    return records[np.flatnonzero(~known | (np.frombuffer(left_out, np.uint8)[types * known] == 0))]
 
 
 def _read(data: Array, body: Ints, body_end: Ints, counts: Ints, batches: Batches, unusual: Bools) -> Records:
@@ -240,13 +253,12 @@ def _read(data: Array, body: Ints, body_end: Ints, counts: Ints, batches: Batche
 
 
 def _walk(
-    native: Walker, data: Array, body: Ints, body_end: Ints, counts: Ints, batches: Batches
+    native: Walker, data: Array, body: Ints, body_end: Ints, counts: Ints, batches: Batches, left_out: bytes
 ) -> tuple[Records, Bools]:
     """Return the records of the usual batches, and which are unusual, from the loops in C."""
-    found = native.records(data, body, body_end, counts, batches.base_offset, batches.base_timestamp)
-    usual = np.where(found.unusual, 0, counts)
-    alone = bool((usual == 1).all())
-    owner = np.arange(len(batches)) if alone else np.repeat(np.arange(len(batches)), usual)
+    found = native.records(data, body, body_end, counts, batches.base_offset, batches.base_timestamp, left_out)
+    alone = bool((found.kept == 1).all())
+    owner = np.arange(len(batches)) if alone else np.repeat(np.arange(len(batches)), found.kept)
     timestamp, append = found.timestamp, batches.attributes & v2.LOG_APPEND_TIME != 0
     if bool(append.any()):
         timestamp = np.where(append[owner], batches.max_timestamp[owner], timestamp)

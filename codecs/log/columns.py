@@ -164,7 +164,8 @@ class FoundRecords:
 class PartitionColumns:
     """One pass over the segments of a partition; two for read-committed without `transactions`.
 
-    `next_offset` is the smallest valid offset of its first batch.
+    `next_offset` is the smallest valid offset of its first batch. `left_out` is that of
+    `some_records_of`.
     """
 
     def __init__(
@@ -178,6 +179,7 @@ class PartitionColumns:
         block_bytes: int,
         transactions: Transactions | None = None,
         next_offset: int = 0,
+        left_out: bytes = b"",
     ) -> None:
         self.files = files
         self.dictionary = dictionary
@@ -191,6 +193,7 @@ class PartitionColumns:
             )
         self.transactions = transactions or Transactions()
         self.next_offset = next_offset
+        self.left_out = left_out
 
     def found(self) -> Iterator["FoundRecords"]:
         """Yield the blocks of the partition in the order of the log, located but not decoded."""
@@ -256,7 +259,7 @@ class PartitionColumns:
         if problems or wanted_control:
             yield FoundRecords(problems, control=batches.select(control) if wanted_control else None)
         while len(data):
-            records, broken, used = some_records_of(data, self.limit_bytes)
+            records, broken, used = some_records_of(data, self.limit_bytes, self.left_out)
             found = [self.files.problem(segment, problem, shift=position) for problem in broken]
             # A batch of a kilobyte may have millions of records, so they are decoded in parts.
             for first in range(0, max(len(records), 1), _RECORDS_AT_ONCE):

@@ -33,6 +33,7 @@ class Located:
     timestamp: Ints
     null_key: Bools
     null_value: Bools
+    kept: Ints
     unusual: Bools
 
 
@@ -63,17 +64,27 @@ class Walker:
         return crcs
 
     def records(
-        self, data: Array, body: Ints, body_end: Ints, counts: Ints, base_offset: Ints, base_timestamp: Ints
+        self,
+        data: Array,
+        body: Ints,
+        body_end: Ints,
+        counts: Ints,
+        base_offset: Ints,
+        base_timestamp: Ints,
+        left_out: bytes = b"",
     ) -> Located:
-        """Locate so many records in the bodies of batches."""
+        """Locate so many records in the bodies of batches.
+
+        `left_out` is that of `some_records_of`.
+        """
         total = int(counts.sum())
         places = map(_int64, (body, body_end, counts, base_offset, base_timestamp))
         facts, nulls = np.empty((6, total), np.int64), np.empty((2, total), np.bool_)
-        unusual = np.empty(len(counts), np.bool_)
-        found = self._native.batch_records(data, *places, facts, nulls, unusual)
+        kept, unusual = np.empty(len(counts), np.int64), np.empty(len(counts), np.bool_)
+        found = self._native.batch_records(data, *places, kept, left_out, facts, nulls, unusual)
         key, key_end, value, value_end, offset, timestamp = facts[:, :found]
         null_key, null_value = nulls[:, :found]
-        return Located(key, key_end, value, value_end, offset, timestamp, null_key, null_value, unusual)
+        return Located(key, key_end, value, value_end, offset, timestamp, null_key, null_value, kept, unusual)
 
 
 def _int64(numbers: Array) -> Ints:

@@ -216,20 +216,20 @@ static inline bool skip(const uint8_t **p, const uint8_t *end, const uint8_t **s
     return true;
 }
 
-enum { DATA, BODY, BODY_END, RECORDS, FIRST_OFFSET, FIRST_TIMESTAMP, FOUND, NULLS, UNUSUAL, BUFFERS };
+enum { DATA, BODY, BODY_END, RECORDS, FIRST_OFFSET, FIRST_TIMESTAMP, KEPT, LEFT_OUT, FOUND, NULLS, UNUSUAL, BUFFERS };
 enum { KEY, KEY_END, VALUE, VALUE_END, OFFSET, TIMESTAMP, FACTS };
 
 static PyObject *batch_records(PyObject *module, PyObject *arguments) {
     (void)module;
     Py_buffer b[BUFFERS]; /* data, a fact of all batches each, facts of records, nulls of keys and values, unusual batches */
-    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*w*w*w*", &b[DATA], &b[BODY], &b[BODY_END], &b[RECORDS], &b[FIRST_OFFSET],
-                          &b[FIRST_TIMESTAMP], &b[FOUND], &b[NULLS], &b[UNUSUAL]))
+    if (!PyArg_ParseTuple(arguments, "y*y*y*y*y*y*w*y*w*w*w*", &b[DATA], &b[BODY], &b[BODY_END], &b[RECORDS], &b[FIRST_OFFSET],
+                          &b[FIRST_TIMESTAMP], &b[KEPT], &b[LEFT_OUT], &b[FOUND], &b[NULLS], &b[UNUSUAL]))
         return NULL;
-    const uint8_t *data = b[DATA].buf;
+    const uint8_t *data = b[DATA].buf, *left_out = b[LEFT_OUT].buf;
     uint8_t *nulls = b[NULLS].buf, *unusual = b[UNUSUAL].buf;
     Py_ssize_t batches = b[UNUSUAL].len, total = b[NULLS].len / 2, row = 0;
     bool valid = b[FOUND].len == 8 * FACTS * total && b[NULLS].len == 2 * total;
-    for (int i = BODY; i < FOUND; i++)
+    for (int i = BODY; i <= KEPT; i++)
         valid &= b[i].len == 8 * batches;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t i = 0; valid && i < batches; i++) {
@@ -244,7 +244,7 @@ static PyObject *batch_records(PyObject *module, PyObject *arguments) {
         bool good = base <= (int64_t)1 << 60 && base >= -((int64_t)1 << 60);
         const uint8_t *p = data + body, *end = data + body_end;
         Py_ssize_t first = row;
-        for (int64_t number = 0; good && number < count; number++, row++) {
+        for (int64_t number = 0; good && number < count; number++) {
             int64_t size, timestamp_delta, offset_delta;
             const uint8_t *key, *value, *key_end, *value_end;
             bool null_key, null_value;
@@ -266,6 +266,9 @@ static PyObject *batch_records(PyObject *module, PyObject *arguments) {
             if (!good)
                 break;
             p = record_end;
+            /* The key of a coordinator's record begins with its type. */
+            if (!null_key && key_end - key >= 2 && big_endian_16(key) < b[LEFT_OUT].len && left_out[big_endian_16(key)])
+                continue;
             put(&b[FOUND], KEY * total + row, key - data);
             put(&b[FOUND], KEY_END * total + row, key_end - data);
             put(&b[FOUND], VALUE * total + row, value - data);
@@ -274,10 +277,12 @@ static PyObject *batch_records(PyObject *module, PyObject *arguments) {
             put(&b[FOUND], TIMESTAMP * total + row, base + timestamp_delta);
             nulls[row] = null_key;
             nulls[total + row] = null_value;
+            row++;
         }
         unusual[i] = !good || p != end;
         if (unusual[i])
             row = first;
+        put(&b[KEPT], i, row - first);
     }
     Py_END_ALLOW_THREADS
     release(b, BUFFERS);

@@ -11,35 +11,34 @@ typedef struct {
     int32_t *offsets; /* of text and bytes: one more than rows */
     uint8_t *content;
     int64_t capacity, used;
-    uint8_t *valid; /* a byte per row */
+    uint8_t *valid; /* a byte per row; NULL if the column is not wanted, like all other arrays */
     bool has_null;
 } Column;
 
+/* What to do with a field: pass it if its column is not wanted, put its default, or read so many bytes, or text. */
+enum { PASS, PASS_TEXT, DEFAULT, ONE, TWO, FOUR, EIGHT, SIXTEEN, TEXT };
+
 typedef struct {
+    int kind;
+    int64_t width; /* of PASS */
     const Field *field;
     Column *column;
-    bool here;      /* carried, and not in the tagged section */
     int64_t number; /* the default */
     bool null;      /* whether the default is null */
-} Target;
+} Step;
 
 typedef struct {
     const Program *program;
-    Target *targets; /* one per field of the program */
+    Step *fields; /* one per field of the program, as if the message carried it */
+    Step *steps;  /* those of a message, without its tagged section */
+    Py_ssize_t count;
 } Layout;
 
 typedef struct {
     const uint8_t *p, *end;
 } Bytes;
 
-static inline int64_t at(const Py_buffer *numbers, Py_ssize_t index) {
-    int64_t number;
-    memcpy(&number, (const uint8_t *)numbers->buf + 8 * index, 8);
-    return number;
-}
-
-/* Read an unsigned varint below 2^31 in its shortest form. Others are left to Python. */
-static inline bool uvarint(Bytes *b, int64_t *out) {
+static bool long_uvarint(Bytes *b, int64_t *out) {
     uint64_t value = 0;
     for (int shift = 0; shift <= 28 && b->p < b->end; shift += 7) {
         uint8_t byte = *b->p++;
@@ -50,6 +49,14 @@ static inline bool uvarint(Bytes *b, int64_t *out) {
         }
     }
     return false;
+}
+
+/* Read an unsigned varint below 2^31 in its shortest form. Others are left to Python. */
+static inline bool uvarint(Bytes *b, int64_t *out) {
+    if (b->p >= b->end || *b->p >= 128)
+        return long_uvarint(b, out);
+    *out = *b->p++;
+    return true;
 }
 
 static inline bool length_of(Bytes *b, bool flexible, bool text, int64_t *length) {
@@ -78,6 +85,8 @@ static inline void put_number(const Column *column, Py_ssize_t row, int64_t numb
 
 /* Null is empty and 0, and marked. */
 static inline void put_null(Column *column, Py_ssize_t row) {
+    if (column->valid == NULL)
+        return;
     column->valid[row] = 0;
     column->has_null = true;
     if (column->offsets != NULL)
@@ -88,6 +97,8 @@ static inline void put_null(Column *column, Py_ssize_t row) {
 
 /* The rest of an irregular row, of which some fields may have been read. */
 static void put_nothing(Column *column, Py_ssize_t row) {
+    if (column->valid == NULL)
+        return;
     column->valid[row] = 1;
     if (column->offsets != NULL) {
         column->used = column->offsets[row];
@@ -97,74 +108,102 @@ static void put_nothing(Column *column, Py_ssize_t row) {
     }
 }
 
-static inline void put_default(const Target *target, Py_ssize_t row) {
-    Column *column = target->column;
-    if (target->null)
+static inline void put_default(const Step *step, Py_ssize_t row) {
+    Column *column = step->column;
+    if (step->null)
         put_null(column, row);
     else if (column->offsets != NULL)
         column->offsets[row + 1] = (int32_t)column->used;
     else
-        put_number(column, row, target->number);
+        put_number(column, row, step->number);
 }
 
-static inline bool read_text(Bytes *b, const Field *field, bool flexible, Column *column, Py_ssize_t row) {
+/* Short text without a call. */
+static inline void copy(uint8_t *to, const uint8_t *from, int64_t length) {
+    if (length < 8 || length > 16) {
+        memcpy(to, from, (size_t)length);
+    } else { /* the halves may overlap */
+        memcpy(to, from, 8);
+        memcpy(to + length - 8, from + length - 8, 8);
+    }
+}
+
+static inline bool read_text(Bytes *b, const Step *step, bool flexible, Py_ssize_t row) {
     int64_t length;
-    if (!length_of(b, flexible, field->wire.code == 's', &length) || length > b->end - b->p)
+    Column *column = step->column;
+    if (!length_of(b, flexible, step->field->wire.code == 's', &length) || length > b->end - b->p)
         return false;
     if (length < 0) {
-        put_null(column, row);
-        return length == -1 && field->nullable;
+        if (column->valid != NULL)
+            put_null(column, row);
+        return length == -1 && step->field->nullable;
     }
-    if (length > column->capacity - column->used)
-        return false;
-    memcpy(column->content + column->used, b->p, (size_t)length);
-    column->used += length;
-    column->offsets[row + 1] = (int32_t)column->used;
+    if (step->kind == TEXT) {
+        if (length > column->capacity - column->used)
+            return false;
+        copy(column->content + column->used, b->p, length);
+        column->used += length;
+        column->offsets[row + 1] = (int32_t)column->used;
+    }
     b->p += length;
     return true;
 }
 
-/* Read a field that its message carries, to its column. */
-static inline bool read_field(Bytes *b, const Field *field, bool flexible, Column *column, Py_ssize_t row) {
-    int64_t left = b->end - b->p;
-    switch (column->code) {
-    case '?': case 'b':
-        if (left < 1)
-            return false;
-        ((uint8_t *)column->values)[row] = *b->p;
-        b->p += 1;
-        return true;
-    case 'h': case 'H':
-        if (left < 2)
-            return false;
-        ((uint16_t *)column->values)[row] = big_endian_16(b->p);
-        b->p += 2;
-        return true;
-    case 'i':
-        if (left < 4)
-            return false;
-        ((uint32_t *)column->values)[row] = big_endian_32(b->p);
-        b->p += 4;
-        return true;
-    case 'q': case 'd':
-        if (left < 8)
-            return false;
-        ((uint64_t *)column->values)[row] = big_endian_64(b->p);
-        b->p += 8;
-        return true;
-    case 'u':
-        if (left < 16)
-            return false;
-        memcpy(column->values + 16 * row, b->p, 16);
-        b->p += 16;
-        return true;
-    default:
-        return read_text(b, field, flexible, column, row);
+/* Take some steps; return whether the message is regular so far. */
+static bool take(Bytes *bytes, const Step *step, const Step *last, bool flexible, Py_ssize_t row) {
+    Bytes b = *bytes;
+    for (; step < last; step++) {
+        Column *column = step->column;
+        int64_t left = b.end - b.p;
+        switch (step->kind) {
+        case PASS:
+            if (left < step->width)
+                return false;
+            b.p += step->width;
+            break;
+        case DEFAULT:
+            put_default(step, row);
+            break;
+        case ONE:
+            if (left < 1)
+                return false;
+            ((uint8_t *)column->values)[row] = *b.p;
+            b.p += 1;
+            break;
+        case TWO:
+            if (left < 2)
+                return false;
+            ((uint16_t *)column->values)[row] = big_endian_16(b.p);
+            b.p += 2;
+            break;
+        case FOUR:
+            if (left < 4)
+                return false;
+            ((uint32_t *)column->values)[row] = big_endian_32(b.p);
+            b.p += 4;
+            break;
+        case EIGHT:
+            if (left < 8)
+                return false;
+            ((uint64_t *)column->values)[row] = big_endian_64(b.p);
+            b.p += 8;
+            break;
+        case SIXTEEN:
+            if (left < 16)
+                return false;
+            memcpy(column->values + 16 * row, b.p, 16);
+            b.p += 16;
+            break;
+        default:
+            if (!read_text(&b, step, flexible, row))
+                return false;
+        }
     }
+    *bytes = b;
+    return true;
 }
 
-static bool read_tags(Bytes *b, const Layout *layout, Py_ssize_t row) {
-    const Program *g = layout->program;
+static inline bool read_tags(Bytes *b, const Layout *layout, Py_ssize_t row) {
     int64_t count, tag, size, last = -1;
     if (!uvarint(b, &count))
         return false;
@@ -172,14 +211,15 @@ static bool read_tags(Bytes *b, const Layout *layout, Py_ssize_t row) {
         if (!uvarint(b, &tag) || !uvarint(b, &size) || tag <= last)
             return false;
         last = tag;
-        Py_ssize_t i = 0;
-        while (i < g->count && !(g->fields[i].carried && g->fields[i].tag == tag))
-            i++;
-        if (i == g->count)
+        const Step *step = layout->fields, *end = layout->fields + layout->program->count;
+        while (step < end && !(step->field->carried && step->field->tag == tag))
+            step++;
+        if (step == end)
             return false;
         const uint8_t *start = b->p;
-        layout->targets[i].column->valid[row] = 1; /* the default may be null */
-        if (!read_field(b, &g->fields[i], true, layout->targets[i].column, row) || b->p - start != size)
+        if (step->column->valid != NULL)
+            step->column->valid[row] = 1; /* the default may be null */
+        if (!take(b, step, step + 1, true, row) || b->p - start != size)
             return false;
     }
     return true;
@@ -187,15 +227,9 @@ static bool read_tags(Bytes *b, const Layout *layout, Py_ssize_t row) {
 
 /* Read the message that fills the bytes. */
 static inline bool read_row(Bytes b, const Layout *layout, Py_ssize_t row) {
-    const Program *g = layout->program;
-    for (Py_ssize_t i = 0; i < g->count; i++) {
-        const Target *target = &layout->targets[i];
-        if (!target->here)
-            put_default(target, row);
-        else if (!read_field(&b, target->field, g->flexible, target->column, row))
-            return false;
-    }
-    return (!g->flexible || read_tags(&b, layout, row)) && b.p == b.end;
+    bool flexible = layout->program->flexible;
+    return take(&b, layout->steps, layout->steps + layout->count, flexible, row) &&
+           (!flexible || read_tags(&b, layout, row)) && b.p == b.end;
 }
 
 static bool is_ascii(const uint8_t *p, int64_t size) {
@@ -211,15 +245,41 @@ static bool is_ascii(const uint8_t *p, int64_t size) {
 
 /* ---- the arguments */
 
-static bool default_of(Target *target) {
-    PyObject *standard = target->field->standard;
-    target->null = standard == Py_None;
-    if (width_of(target->column->code) && PyLong_Check(standard))
-        target->number = PyLong_AsLongLong(standard);
+static int kind_of(char code, bool wanted) {
+    switch (code == 'u' ? 16 : width_of(code)) {
+    case 0: return wanted ? TEXT : PASS_TEXT;
+    case 1: return wanted ? ONE : PASS;
+    case 2: return wanted ? TWO : PASS;
+    case 4: return wanted ? FOUR : PASS;
+    case 8: return wanted ? EIGHT : PASS;
+    default: return wanted ? SIXTEEN : PASS;
+    }
+}
+
+static bool step_of(const Field *field, Column *column, Step *step) {
+    char code = column->code;
+    *step = (Step){kind_of(code, column->valid != NULL), code == 'u' ? 16 : width_of(code), field, column, 0, false};
+    step->null = field->standard == Py_None;
+    if (width_of(code) && PyLong_Check(field->standard))
+        step->number = PyLong_AsLongLong(field->standard);
     return !PyErr_Occurred();
 }
 
-/* Fill a column from (code, values or offsets, content or None, valid). */
+/* Add a step to those of a message. Bytes to pass are passed at once. */
+static void add_step(Layout *layout, const Step *field) {
+    bool here = field->field->carried && field->field->tag < 0;
+    Step *step = &layout->steps[layout->count];
+    if (here && field->kind == PASS && layout->count > 0 && step[-1].kind == PASS) {
+        step[-1].width += field->width;
+    } else if (here || field->column->valid != NULL) {
+        *step = *field;
+        if (!here)
+            step->kind = DEFAULT;
+        layout->count++;
+    }
+}
+
+/* Fill a column from (code, values or offsets, content or None, valid), or (code, None, None, None). */
 static bool parse_column(PyObject *description, Py_ssize_t rows, Column *column, Py_buffer *buffers) {
     int code;
     PyObject *values, *content, *valid;
@@ -228,6 +288,8 @@ static bool parse_column(PyObject *description, Py_ssize_t rows, Column *column,
     column->code = (char)code;
     bool text = code == 's' || code == 'y';
     int width = text ? 4 : code == 'u' ? 16 : width_of((char)code);
+    if (width > 0 && values == Py_None)
+        return true;
     if (width == 0 || PyObject_GetBuffer(values, &buffers[0], PyBUF_WRITABLE) ||
         PyObject_GetBuffer(valid, &buffers[1], PyBUF_WRITABLE) ||
         (text && PyObject_GetBuffer(content, &buffers[2], PyBUF_WRITABLE)))
@@ -258,36 +320,38 @@ static bool parse_layout(PyTypeObject *type, PyObject *description, Column *colu
     const Program *g = layout->program = (Program *)program;
     bool filled[256] = {false};
     if (fields != g->count || fields != count ||
-        (layout->targets = PyMem_Calloc((size_t)fields + 1, sizeof *layout->targets)) == NULL)
+        (layout->fields = PyMem_Calloc(2 * (size_t)fields + 1, sizeof *layout->fields)) == NULL)
         return false;
+    layout->steps = layout->fields + fields;
     for (Py_ssize_t i = 0; i < fields; i++) {
         Py_ssize_t index = (uint8_t)indexes[i];
         if (index >= count || filled[index] || columns[index].code != g->fields[i].wire.code)
             return false;
         filled[index] = true;
-        const Field *field = &g->fields[i];
-        layout->targets[i] = (Target){field, &columns[index], field->carried && field->tag < 0, 0, false};
-        if (!default_of(&layout->targets[i]))
+        if (!step_of(&g->fields[i], &columns[index], &layout->fields[i]))
             return false;
+        add_step(layout, &layout->fields[i]);
     }
     return true;
 }
 
-/* decode_columns(NativeCodec, layouts, by_version, data, starts, ends, nulls or empty, versions, columns,
+/* decode_columns(NativeCodec, layouts, type, data, starts, ends, nulls or empty, versions, columns,
  *                irregular, most)
  *
- * An int16 is before each message: with `by_version` it is the index of its layout; otherwise the
- * first one is used. Nulls are null in all columns. Arrays are aligned. `irregular` becomes 1 for irregular rows, and
+ * An int16 is before each message. It is the index of its layout if `type` is BY_VERSION; otherwise
+ * the first one is used, and messages with another int16 are irregular, unless `type` is ANY. Nulls are null in all columns. Arrays are aligned. `irregular` becomes 1 for irregular rows, and
  * 0 for others. Returns a tuple for each column: whether it has nulls, whether its text is ASCII, and
  * how many bytes; or None if more than `most` rows are irregular. */
+enum { ANY = -1, BY_VERSION = -2 };
+
 static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
     (void)module;
     PyTypeObject *type;
     PyObject *layout_tuple, *column_tuple, *found = NULL;
-    int by_version;
+    int wanted;
     Py_ssize_t most;
     Py_buffer b[6]; /* data, starts, ends, nulls, versions: int16, irregular */
-    if (!PyArg_ParseTuple(arguments, "O!O!py*y*y*y*w*O!w*n", &PyType_Type, &type, &PyTuple_Type, &layout_tuple, &by_version, &b[0],
+    if (!PyArg_ParseTuple(arguments, "O!O!iy*y*y*y*w*O!w*n", &PyType_Type, &type, &PyTuple_Type, &layout_tuple, &wanted, &b[0],
                           &b[1], &b[2], &b[3], &b[4], &PyTuple_Type, &column_tuple, &b[5], &most))
         return NULL;
     Py_ssize_t rows = b[1].len / 8, layout_count = PyTuple_Size(layout_tuple), column_count = PyTuple_Size(column_tuple);
@@ -301,25 +365,28 @@ static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
     for (Py_ssize_t i = 0; valid && i < layout_count; i++)
         valid = parse_layout(type, PyTuple_GetItem(layout_tuple, i), columns, column_count, &layouts[i]);
     const uint8_t *data = b[0].buf, *nulls = b[3].len ? b[3].buf : NULL;
+    const int64_t *starts = b[1].buf, *ends = b[2].buf, size = b[0].len;
+    int16_t *versions = b[4].buf;
+    uint8_t *irregular = b[5].buf;
     Py_BEGIN_ALLOW_THREADS
     for (Py_ssize_t row = 0; valid && row < rows && most >= 0; row++) {
-        int64_t start = at(&b[1], row), end = at(&b[2], row);
+        int64_t start = starts[row], end = ends[row];
         int16_t version = 0;
         bool regular = true;
         if (nulls != NULL && nulls[row]) {
             for (Py_ssize_t i = 0; i < column_count; i++)
                 put_null(&columns[i], row);
         } else {
-            regular = start >= 0 && start <= end && end <= b[0].len && end - start >= 2;
+            regular = start >= 0 && start <= end && end <= size && end - start >= 2;
             if (regular) {
                 version = (int16_t)big_endian_16(data + start);
-                Py_ssize_t index = by_version ? version : 0;
-                regular = index >= 0 && index < layout_count && layouts[index].program != NULL &&
+                Py_ssize_t index = wanted == BY_VERSION ? version : 0;
+                regular = (wanted < 0 || version == wanted) && index >= 0 && index < layout_count && layouts[index].program != NULL &&
                           read_row((Bytes){data + start + 2, data + end}, &layouts[index], row);
             }
         }
-        ((int16_t *)b[4].buf)[row] = version;
-        ((uint8_t *)b[5].buf)[row] = !regular;
+        versions[row] = version;
+        irregular[row] = !regular;
         if (!regular) {
             most--;
             for (Py_ssize_t i = 0; i < column_count; i++)
@@ -346,7 +413,7 @@ static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
         if (buffers[i].obj != NULL)
             PyBuffer_Release(&buffers[i]);
     for (Py_ssize_t i = 0; layouts && i < layout_count; i++)
-        PyMem_Free(layouts[i].targets);
+        PyMem_Free(layouts[i].fields);
     PyMem_Free(buffers);
     PyMem_Free(layouts);
     PyMem_Free(columns);

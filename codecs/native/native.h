@@ -104,7 +104,7 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 8 /* as in codecs/extension.py */
+#define API 9 /* as in codecs/extension.py */
 
 /* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];

@@ -26,7 +26,7 @@ from quorate.codecs import (
 )
 from quorate.codecs.columnar import assemble, flat
 from quorate.codecs.columnar import values as values_module
-from quorate.codecs.columnar.columns import SAMPLE, distinct_keys
+from quorate.codecs.columnar.columns import SAMPLE, decode_slots, distinct_keys
 from quorate.codecs.columnar.rows import facts_of
 from quorate.codecs.columnar.schema import PROBLEMS
 from quorate.codecs.columnar.slots import Slots
@@ -89,13 +89,31 @@ def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list
     batches = decode_columns(keys, values, topic=topic)
     for batch in batches.values():
         batch.validate(full=True)
+    assert_narrow(batches, Slots.of(keys), Slots.of(values), topic)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flat, "IRREGULAR", 1)
         patch.setattr(assemble, "LONG_RUN", (1, 1_000)[len(raw) % 2])
         assert batches == decode_columns(keys, values, topic=topic)
+        assert_narrow(batches, Slots.of(keys), Slots.of(values), topic)
         patch.setattr(extension, "_extension", None)
         assert batches == decode_columns(keys, values, topic=topic)
+        assert_narrow(batches, Slots.of(keys), Slots.of(values), topic)
     return {name: batch.to_pylist() for name, batch in batches.items()}
+
+
+def assert_narrow(batches: dict[str, pa.RecordBatch], keys: Slots, values: Slots, topic: str) -> None:
+    """Assert that some of the fields are decoded equally, also with an expected type."""
+    always = ["row", "tombstone", "value_version", "unknown_tags"]
+    for turn in (0, 1):
+        fields = {kind.name: frozenset(record_schema(kind).names[turn::2]) for kind in RECORD_TYPES[topic].values()}
+        narrow = {
+            name: batch
+            if name == PROBLEMS
+            else batch.select([one for one in batch.schema.names if one in always or one in fields[name]])
+            for name, batch in batches.items()
+        }
+        for expected_type in {None, max(fields), *batches} - {PROBLEMS}:
+            assert narrow == decode_slots(keys, values, topic=topic, fields=fields, expected=expected_type)
 
 
 @pytest.mark.parametrize("partition", PARTITIONS, ids=str)

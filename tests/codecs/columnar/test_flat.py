@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from quorate.codecs import CONSUMER_OFFSETS, RECORD_TYPES, encode_record
 from quorate.codecs.accelerator import fields_of, is_accelerated, program
-from quorate.codecs.columnar.flat import decode_flat, is_flat
+from quorate.codecs.columnar.flat import ANY, decode_flat, is_flat
 from quorate.codecs.columnar.slots import Slots
 from quorate.codecs.extension import extension
 from quorate.codecs.message import RecordType
@@ -134,7 +134,7 @@ def test_columns_and_layouts_that_do_not_belong_together_are_rejected() -> None:
         return tuple(map(column, names))
 
     def decode(layouts: Any, of: Any, start: Any = start, end: Any = end) -> Any:
-        return native.decode_columns(native.NativeCodec, layouts, False, data, start, end, b"", version, of, marks, 0)
+        return native.decode_columns(native.NativeCodec, layouts, ANY, data, start, end, b"", version, of, marks, 0)
 
     assert decode(((COMMIT, order),), columns()) is not None
     too_small = ("s", np.empty(2, np.int32), np.empty(0, np.uint8), np.empty(1, np.bool_))

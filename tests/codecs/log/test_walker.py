@@ -110,6 +110,42 @@ def test_whole_blocks_are_read_equally(block: bytes) -> None:
     assert end == len(block)
 
 
+TYPED = (
+    st.none()
+    | st.sampled_from([b"", b"\0", b"\xff\xff", b"\x80\0key"])
+    | st.integers(0, 300).map(lambda n: n.to_bytes(2) + b"k")
+)
+
+
+@settings(max_examples=portion(300), deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(TYPED, st.booleans()), min_size=1, max_size=5), max_size=20), st.binary(max_size=300)
+)
+def test_types_are_left_out_equally(found: list[list[tuple[bytes | None, bool]]], types: bytes) -> None:
+    left_out = bytes(byte & 1 for byte in types)
+    block = b"".join(
+        encode_batch(
+            [
+                BatchRecord(offset=n, timestamp_ms=n, key=key, value=b"v", headers=(("h", b"v"),) if unusual else ())
+                for n, (key, unusual) in enumerate(batch)
+            ]
+        )
+        for batch in found
+    )
+    if not block:
+        return
+    batches = headers_of(block, *starts_of(block, MOST))
+    whole, _, used = some_records_of(batches, LIMIT)
+    expected = [row for row in rows(whole) if row[0] is None or len(row[0]) < 2 or not _is_in(left_out, row[0])]
+    for read in (some_records_of(batches, LIMIT, left_out), in_python(some_records_of, batches, LIMIT, left_out)):
+        assert (rows(read[0]), read[1:]) == (expected, ([], used))
+
+
+def _is_in(left_out: bytes, key: bytes) -> bool:
+    number = int.from_bytes(key[:2])
+    return number < len(left_out) and left_out[number] == 1
+
+
 BYTES = st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF]) | st.integers(0, 255)
 CHANGES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.lists(BYTES, min_size=1, max_size=6)), max_size=4)
 
@@ -225,15 +261,26 @@ def test_arrays_of_other_sizes_are_rejected() -> None:
         lambda: native.batch_headers(block, numbers, numbers + len(block), np.zeros((10, 3), np.int64)),
         lambda: native.batch_crcs(block, numbers, numbers, np.zeros(3, np.uint32)),
         lambda: native.batch_records(
-            block, *[numbers] * 4, numbers[:3], np.zeros(24, np.int64), np.zeros(8, np.bool_), np.zeros(4, "u1")
+            block,
+            *[numbers] * 4,
+            numbers[:3],
+            numbers,
+            b"",
+            np.zeros(24, np.int64),
+            np.zeros(8, np.bool_),
+            np.zeros(4, "u1"),
         ),
         # More records than rows, and a count that overflows.
         lambda: native.batch_records(
             block,
-            *np.array([[61], [len(block)], [1 << 62], [0], [0]]),
+            *np.array([[61], [len(block)], [1 << 62], [0], [0], [0]]),
+            b"",
             np.zeros(6, np.int64),
             np.zeros(2, "u1"),
             np.zeros(1, "u1"),
+        ),
+        lambda: native.batch_records(
+            block, *[numbers] * 5, numbers[:3], b"", np.zeros(24, np.int64), np.zeros(8, np.bool_), np.zeros(4, "u1")
         ),
     ):
         with pytest.raises(ValueError, match="outside"):
