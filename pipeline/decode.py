@@ -22,7 +22,7 @@ from quorate.pipeline.files_read import Reading, checked, read_piece
 from quorate.pipeline.filters import RecordBounds
 from quorate.pipeline.options import Mode, parse_columns, parse_mode, parse_types
 from quorate.pipeline.rows import Rows
-from quorate.pipeline.schema import LATEST_MS, OptionError
+from quorate.pipeline.schema import COMMON, LATEST_MS, OptionError
 from quorate.pipeline.workers import settle
 
 __all__ = ["decode", "decode_segments"]
@@ -124,7 +124,7 @@ def _decoder(topic: str, reading: Reading) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         for table in _together(batches):
             arrays = {name: table.column(name).combine_chunks() for name in table.schema.names}
-            common = {name: arrays[name].cast(rows.schema.field(name).type) for name in _PASSED_ON if name in arrays}
+            common = {name: arrays[name].cast(COMMON.field(name).type) for name in _PASSED_ON if name in arrays}
             if reading.include_raw:
                 common |= {name: arrays[name].cast(pa.binary()) for name in ("key", "value")}
             decoded = decode_columns(arrays["key"], arrays["value"], topic=topic)

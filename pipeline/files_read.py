@@ -1,6 +1,6 @@
 """Read a piece of a segment into Arrow batches of the pipeline's schema."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -30,8 +30,14 @@ from quorate.pipeline.schema import INT, TEXT
 
 BLOCK_BYTES = 16 << 20
 """The jobs keep the last record of each key in a block, so larger blocks leave fewer records.
+With all record types, larger blocks make fewer batches, each of which costs time in the JVM.
 
 With 4 MB, `quorate pipeline state` takes 1.3 times, and `report` 1.4 times the CPU (2026-11-27).
+"""
+
+SINGLE_TYPE_BLOCK_BYTES = 2 << 20
+"""Arrays of larger blocks do not fit into the processor's cache: with 16 MB, reading commits takes
+1.3 times the CPU (2026-11-28).
 """
 
 _ROUNDS = 8
@@ -104,7 +110,7 @@ def read_piece(piece: Piece, reading: Reading, file: BinaryIO | None = None) -> 
     except FileNotFoundError:
         pass  # the offsets may be in other segments now
     except OSError as error:
-        reader = _PieceReader(piece, reading.read_committed)
+        reader = _PieceReader(piece, reading)
         yield from _rows(piece, FoundRecords([reader.unreadable(error)]), reader, reading)
         return
     for one in pieces:
@@ -142,7 +148,7 @@ def relocated(piece: Piece, fail_on_data_loss: bool) -> Iterator[Piece]:
 
 
 def _rows_of(piece: Piece, reading: Reading, file: BinaryIO) -> Iterator[pa.RecordBatch]:
-    reader = _PieceReader(piece, reading.read_committed)
+    reader = _PieceReader(piece, reading)
     for found in reader.found_in(file):
         yield from _rows(piece, found, reader, reading)
 
@@ -154,21 +160,23 @@ class _PieceReader:
     the job. Records from there on are not needed.
     """
 
-    def __init__(self, piece: Piece, read_committed: bool) -> None:
+    def __init__(self, piece: Piece, reading: Reading) -> None:
         self.piece = piece
         self.end_offset: int | None = None
         self._segment = Segment(piece.path, piece.size_bytes, piece.begin, piece.end)
+        single_type = reading.wanted.single_type is not None and reading.push_down is None
         # An empty segment stands for those that follow.
         segments = (self._segment,) if piece.last else (self._segment, Segment(piece.path, 0))
         self.columns = PartitionColumns(
             PartitionFiles(piece.topic, piece.partition, segments, piece.problems),
-            read_committed=read_committed,
+            read_committed=reading.read_committed,
             skip_corrupt=True,
             dictionary=False,
             limit_bytes=MAX_BATCH_BYTES,
-            block_bytes=BLOCK_BYTES,
+            block_bytes=SINGLE_TYPE_BLOCK_BYTES if single_type else BLOCK_BYTES,
             transactions=piece.transactions,
             next_offset=piece.expected_offset,
+            left_out=reading.wanted.left_out(piece.topic),
         )
 
     def found_in(self, file: BinaryIO) -> Iterator[FoundRecords]:
@@ -211,7 +219,7 @@ def _whole_rows(piece: Piece, found: FoundRecords, reader: _PieceReader, reading
     if not len(records):
         return
     records, batches = _decoded(records, found.data, reader, reading)
-    common = columns_of(records, found.data, piece.topic, piece.partition)
+    common = columns_of(records, found.data, piece.topic, piece.partition, rows.schema.names)
     if reading.include_raw:
         common |= {"key": binary_array(records.keys), "value": binary_array(records.values)}
     whole = checked(rows.of_batches(batches, common), reading.mode)
@@ -259,12 +267,20 @@ def _decoded(
         for _ in range(_ROUNDS):
             places = choice.places()
             needed = choice.of_places(places)
-            batches = decode_slots(needed.keys, needed.values, topic=piece.topic) if len(needed) else {}
+            batches = _decode_slots(needed, piece, reading)
             # A record that cannot be decoded does not count, so an earlier one may be needed.
             if not choice.leave_out(places[_undecoded(batches)]):
                 return needed, batches
         records = choice.records
-    return records, decode_slots(records.keys, records.values, topic=piece.topic) if len(records) else {}
+    return records, _decode_slots(records, piece, reading)
+
+
+def _decode_slots(records: Records, piece: Piece, reading: Reading) -> dict[str, pa.RecordBatch]:
+    if not len(records):
+        return {}
+    return decode_slots(
+        records.keys, records.values, topic=piece.topic, fields=reading.rows.fields, expected=reading.wanted.single_type
+    )
 
 
 def _undecoded(batches: Mapping[str, pa.RecordBatch]) -> Ints:
@@ -275,19 +291,20 @@ def _undecoded(batches: Mapping[str, pa.RecordBatch]) -> Ints:
     return np.setdiff1d(np.asarray(batches[PROBLEMS].column("row")), np.concatenate(rows) if rows else [])
 
 
-def columns_of(records: Records, data: Batches, topic: str, partition: int | None) -> dict[str, pa.Scalar | pa.Array]:
-    """Return the columns that all record types share, by name."""
-    producer = data.producer_id[records.batch]
-    without = producer == -1
-    common: dict[str, Any] = {
-        "topic": pa.scalar(topic, TEXT),
-        "partition": pa.scalar(partition, INT),
-        "offset": pa.array(records.offset),
-        "timestamp": timestamps(records.timestamp),
-        "transactional": pa.array((data.attributes[records.batch] & TRANSACTIONAL) != 0),
-    }
-    if not bool(without.all()):
-        common["producer_id"] = pa.array(producer, mask=without)
+def columns_of(
+    records: Records, data: Batches, topic: str, partition: int | None, names: Collection[str]
+) -> dict[str, pa.Scalar | pa.Array]:
+    """Return the columns that all record types share, by name; those in `names`."""
+    common: dict[str, Any] = {"topic": pa.scalar(topic, TEXT), "partition": pa.scalar(partition, INT)}
+    if "offset" in names:
+        common["offset"] = pa.array(records.offset)
+    if "timestamp" in names:
+        common["timestamp"] = timestamps(records.timestamp)
+    if "transactional" in names:
+        common["transactional"] = pa.array((data.attributes[records.batch] & TRANSACTIONAL) != 0)
+    if "producer_id" in names and bool((data.producer_id != -1).any()):
+        producer = data.producer_id[records.batch]
+        common["producer_id"] = pa.array(producer, mask=producer == -1)
     return common
 
 

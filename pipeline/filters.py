@@ -45,6 +45,12 @@ class RecordBounds:
         """Whether transaction markers are included; they belong to no group."""
         return (self.types is None or CONTROL in self.types) and self.groups is None and not self.group_prefixes
 
+    @property
+    def single_type(self) -> str | None:
+        """The wanted record type if it is only one; records of unknown types are read, too."""
+        types = (self.types or frozenset()) - {CONTROL}
+        return next(iter(types)) if len(types) == 1 else None
+
     def places(self, offset: Array, timestamp: Array, start: int | None, end: int | None) -> Bools:
         """Return which of the offsets and times are in range.
 
@@ -58,11 +64,18 @@ class RecordBounds:
                 good &= values < high
         return good
 
+    def left_out(self, topic: str) -> bytes:
+        """Return the known types that are not wanted, as `some_records_of` expects them."""
+        types = RECORD_TYPES[topic]
+        if self.types is None:
+            return b""
+        return bytes(n in types and types[n].name not in self.types for n in range(max(types) + 1))
+
     def of_records(self, records: Records, topic: str, start: int | None, end: int | None) -> Records:
-        """Return the records that may meet the conditions."""
+        """Return the records that may meet the conditions, of those without `left_out`."""
         bounded = (start, end) != (None, None) or self.offsets != (None, None) or self.times != (None, None)
         good = self.places(records.offset, records.timestamp, start, end) if bounded else None
-        if self.types is not None or self.groups is not None or self.group_prefixes:
+        if self.groups is not None or self.group_prefixes:
             found = self._of_keys(records.keys, topic)
             good = found if good is None else good & found
         if good is None or bool(good.all()):
@@ -71,15 +84,8 @@ class RecordBounds:
 
     def _of_keys(self, keys: Slots, topic: str) -> Bools:
         ids = int16_at(keys)
-        types = RECORD_TYPES[topic]
-        known = np.isin(ids, list(types))
-        good = ~known
-        names = [type_id for type_id, found in types.items() if self.types is None or found.name in self.types]
-        chosen = np.isin(ids, names)
-        if self.groups is None and not self.group_prefixes:
-            return good | chosen
-        chosen &= np.isin(ids, with_group(topic))
-        rows = np.flatnonzero(chosen)
+        good = ~np.isin(ids, list(RECORD_TYPES[topic]))
+        rows = np.flatnonzero(np.isin(ids, with_group(topic)))
         if len(rows):
             good[rows] = self._of_groups(keys[rows])
         return good

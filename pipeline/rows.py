@@ -6,7 +6,7 @@ bytes left over is one row with both.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -39,11 +39,19 @@ from quorate.pipeline.schema import (
 MAX_ROWS = 1 << 16
 """Rows per batch. Spark's Python worker and its JVM hold one batch at a time."""
 
+FEW_ROWS = 1 << 12
+"""Columns of fewer equal values are built for each batch, as logs with many types have many."""
+
+_FOR_ERRORS = frozenset({"topic", "offset", "error", *RAW})
+"""Columns that are built for rows with an error, also if they were not chosen."""
+
 
 class Rows:
     """Converter to the schema for `topic` and `types` (`None`: all).
 
-    With `columns`, structs contain only the chosen fields, and `chosen` drops all other columns.
+    With `columns`, structs contain only the chosen fields, and `chosen` drops the columns that only
+    errors need. `fields` has the fields of each record type that `decode_slots` has to decode;
+    `None` for all.
     """
 
     def __init__(
@@ -51,8 +59,12 @@ class Rows:
     ) -> None:
         self.topic = topic
         self.schema = self.output = arrow_schema(topic, types, columns)
+        self.fields: Mapping[str, frozenset[str]] | None = None
         if columns is not None:
-            self.schema = pa.schema([*COMMON, *(field for field in self.output if field.name not in COMMON.names)])
+            chosen = _FOR_ERRORS.union(self.output.names)
+            common = (field for field in COMMON if field.name in chosen)
+            self.schema = pa.schema([*common, *(field for field in self.output if field.name not in COMMON.names)])
+            self.fields = {found.name: self._fields(found) for found in RECORD_TYPES[topic].values()}
         self.wanted = None if types is None else frozenset(types)
         self._by_name = {found.name: found for found in RECORD_TYPES[topic].values()}
         self._names = {found.type_id: found.name for found in RECORD_TYPES[topic].values()}
@@ -105,6 +117,11 @@ class Rows:
         """Return the batch with the requested columns only."""
         return batch if self.output is self.schema else batch.select(self.output.names)
 
+    def _fields(self, record_type: RecordType) -> frozenset[str]:
+        column = column_of(record_type.name)
+        found = {field.name for field in self.schema.field(column).type} if column in self.schema.names else set()
+        return frozenset(found).union(GROUP_FIELDS if "group" in self.schema.names else ())
+
     # ---- kinds of rows
 
     def _records(
@@ -116,7 +133,7 @@ class Rows:
         for name in ("value_version", "tombstone", "unknown_tags"):
             columns[name] = batch.column(name)
         group = next((f.name for f in record_type.key.fields if f.name in GROUP_FIELDS), None)
-        if group is not None:
+        if group is not None and "group" in self.schema.names:
             columns["group"] = batch.column(group)
         column = column_of(record_type.name)
         if column in self.schema.names:
@@ -203,7 +220,7 @@ class Rows:
             if column is None:
                 column = nulls(field.type, count)
             elif isinstance(column, pa.Scalar):
-                column = pa.repeat(column, count)
+                column = _repeated(column, count)
             arrays.append(column)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
@@ -221,9 +238,10 @@ def _is_whole(rows: pa.Array, count: int) -> bool:
 def timestamps(milliseconds: pa.Array) -> pa.Array:
     """Convert Kafka's timestamps in ms to Spark's; null for -1, and for later than `LATEST_MS`."""
     numbers = np.asarray(milliseconds, dtype=np.int64)
-    missing = (numbers < 0) | (numbers > LATEST_MS)
-    found = pa.array(numbers * 1000, mask=missing if bool(missing.any()) else None)
-    return found.cast(TIME)
+    missing = None
+    if len(numbers) and (int(numbers.min()) < 0 or int(numbers.max()) > LATEST_MS):
+        missing = (numbers < 0) | (numbers > LATEST_MS)
+    return pa.array(numbers * 1000, mask=missing).view(TIME)
 
 
 def converted(array: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -271,7 +289,24 @@ def _many_nulls(kind: pa.DataType, count: int) -> pa.Array:
 
 def nulls(kind: pa.DataType, count: int) -> pa.Array:
     """Return an array of `count` nulls; the memory is shared."""
+    return _many_nulls(kind, _rounded(count)).slice(0, count)
+
+
+@lru_cache(maxsize=8)
+def _many(value: pa.Scalar, count: int) -> pa.Array:
+    return pa.repeat(value, count)
+
+
+def _repeated(value: pa.Scalar, count: int) -> pa.Array:
+    """Return an array of `count` equal values; large ones share the memory of few values."""
+    if count < FEW_ROWS:
+        return pa.repeat(value, count)
+    return _many(value, _rounded(count)).slice(0, count)
+
+
+def _rounded(count: int) -> int:
+    """Return a size of shared arrays, of which there are few."""
     size = MAX_ROWS
     while size < count:
         size *= 2
-    return _many_nulls(kind, size).slice(0, count)
+    return size
