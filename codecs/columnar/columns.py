@@ -5,7 +5,7 @@
 
 Rows are grouped by record type and value version, and each group is decoded field by field. Other
 rows (damage, trailing bytes, an unknown version, some text that is not UTF-8) are decoded one by
-one with `decode_record`.
+one with `decode_record`. The module is longer than others, because both ways fill the same columns.
 """
 
 from collections.abc import Iterator, Mapping

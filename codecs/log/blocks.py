@@ -2,7 +2,8 @@
 
 Ordinary batches of magic 2 are read as columns, compressed ones after decompressing each. Unusual
 batches (older formats, record headers, inconsistent lengths) are read one by one with
-`quorate.codecs.batches`, which also reports their problems.
+`quorate.codecs.batches`, which also reports their problems. The module is longer than others,
+because it has the loops in C and their twins in NumPy next to each other.
 """
 
 from typing import Any
