@@ -216,7 +216,7 @@ def _read_in_c(body: bytes, position: int, end: int, count: int) -> _Records | N
         return None
     facts, nulls, unusual = bytearray(48 * count), bytearray(2 * count), bytearray(1)
     batch = _INT64.pack(position), _INT64.pack(end), _INT64.pack(count), _ZERO, _ZERO
-    native.batch_records(body, *batch, facts, nulls, unusual)
+    native.batch_records(body, *batch, bytearray(8), b"", facts, nulls, unusual)
     if unusual[0]:
         return None
     numbers = memoryview(facts).cast("q")
