@@ -1,13 +1,17 @@
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, final
 
-from typing_extensions import Buffer
+import numpy.typing as npt
+from typing_extensions import Buffer as _Buffer
 
 from quorate.codecs.message import Message
 from quorate.codecs.record_model import CoordinatorRecord
 
+_Bytes: TypeAlias = _Buffer | npt.NDArray[Any]  # numpy declares that arrays are buffers from Python 3.12
+
 API: int
 
+@final
 class NativeCodec:
     def __new__(
         cls,
@@ -24,6 +28,7 @@ class NativeCodec:
     def encode(self, message: Message, /) -> bytes: ...
     def encode_parts(self, message: Message, /) -> list[bytes]: ...
 
+@final
 class RecordCodec:
     def __new__(
         cls,
@@ -37,6 +42,7 @@ class RecordCodec:
     def decode(self, key: bytes | None, value: bytes | None, /) -> CoordinatorRecord: ...
     def encode(self, record: CoordinatorRecord, /) -> tuple[bytes, bytes | None]: ...
 
+@final
 class Maker:
     def __new__(cls, of: type, slots: tuple[str, ...], given: int, defaults: tuple[Any, ...], /) -> Maker: ...
     def make(self, /, *values: Any) -> Any: ...
@@ -44,34 +50,34 @@ class Maker:
 class NativeDict(dict[Any, Any]):
     slots: int
 
-def batch_starts(block: Buffer, most_bytes: int, /) -> tuple[bytearray, int]: ...
-def batch_headers(block: Buffer, starts: Buffer, ends: Buffer, fields: Buffer, /) -> None: ...
-def batch_crcs(block: Buffer, firsts: Buffer, ends: Buffer, crcs: Buffer, tables_only: bool = False, /) -> None: ...
+def batch_starts(block: _Bytes, most_bytes: int, /) -> tuple[bytearray, int]: ...
+def batch_headers(block: _Bytes, starts: _Bytes, ends: _Bytes, fields: _Bytes, /) -> None: ...
+def batch_crcs(block: _Bytes, firsts: _Bytes, ends: _Bytes, crcs: _Bytes, tables_only: bool = False, /) -> None: ...
 def batch_records(
-    data: Buffer,
-    bodies: Buffer,
-    body_ends: Buffer,
-    counts: Buffer,
-    base_offsets: Buffer,
-    base_timestamps: Buffer,
-    kept: Buffer,
-    left_out: Buffer,
-    facts: Buffer,
-    nulls: Buffer,
-    unusual: Buffer,
+    data: _Bytes,
+    bodies: _Bytes,
+    body_ends: _Bytes,
+    counts: _Bytes,
+    base_offsets: _Bytes,
+    base_timestamps: _Bytes,
+    kept: _Bytes,
+    left_out: _Bytes,
+    facts: _Bytes,
+    nulls: _Bytes,
+    unusual: _Bytes,
     /,
 ) -> int: ...
 def decode_columns(
     codec: type[NativeCodec],
     layouts: tuple[tuple[NativeCodec, bytes] | None, ...],
     wanted: int,
-    data: Buffer,
-    starts: Buffer,
-    ends: Buffer,
-    nulls: Buffer,
-    versions: Buffer,
-    columns: tuple[tuple[str, Buffer | None, Buffer | None, Buffer | None], ...],
-    irregular: Buffer,
+    data: _Bytes,
+    starts: _Bytes,
+    ends: _Bytes,
+    nulls: _Bytes,
+    versions: _Bytes,
+    columns: tuple[tuple[str, _Bytes | None, _Bytes | None, _Bytes | None], ...],
+    irregular: _Bytes,
     most: int,
     /,
 ) -> tuple[tuple[int, int, int], ...] | None: ...

@@ -29,7 +29,7 @@ def is_accelerated() -> bool:
     return _native is not None
 
 
-_native: Any = extension()
+_native = extension()
 
 
 @cache
@@ -58,7 +58,7 @@ def program(
         tag = -1 if f.tag is None else f.tag
         return f.name, wire(f.type), f.nullable_in(version), f in carried, f.ignorable, tag, f.default
 
-    found: NativeCodec = _native.NativeCodec(
+    return _native.NativeCodec(
         spec.cls,
         tuple(described(f) for f in fields_of(spec, version)),
         flexible,
@@ -67,7 +67,6 @@ def program(
         (Inexact, TaggedField, UUIDS),
         partial(_section, known),
     )
-    return found
 
 
 def flat_code(wire: FixedType | StringType | BytesType | UuidType) -> str:
@@ -98,17 +97,18 @@ def record_codec(record: type, topic: str, types: Mapping[int, RecordType]) -> "
     if _native is None:
         return None
 
-    def find(type_id: int, version: int | None) -> "NativeCodec | None":
+    def find(type_id: int, version: int | None) -> "NativeCodec":
         spec = types[type_id].key if version is None else types[type_id].value
         if version is None:
             version = 0
         if spec.versions is None or version not in spec.versions:
             raise KeyError(version)
-        return program(spec, version, spec.is_flexible(version))
+        found = program(spec, version, spec.is_flexible(version))
+        assert found is not None, "the accelerator is in use"
+        return found
 
     type_ids = {found.messages[0]: type_id for type_id, found in types.items()}
-    codec: RecordCodec = _native.RecordCodec(record, topic, Inexact, find, type_ids)
-    return codec
+    return _native.RecordCodec(record, topic, Inexact, find, type_ids)
 
 
 def _section(known: frozenset[int], written: list[tuple[int, bytes]], unknown: tuple[TaggedField, ...]) -> bytes:

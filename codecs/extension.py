@@ -7,22 +7,39 @@ is not used, as in a checkout that was not built again.
 
 import os
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from quorate.codecs import _native
+
+    class Native:
+        """The module's names with the types in `_native.pyi`: a module is no type."""
+
+        NativeCodec = _native.NativeCodec
+        RecordCodec = _native.RecordCodec
+        Maker = _native.Maker
+        NativeDict = _native.NativeDict
+        batch_starts = staticmethod(_native.batch_starts)
+        batch_headers = staticmethod(_native.batch_headers)
+        batch_crcs = staticmethod(_native.batch_crcs)
+        batch_records = staticmethod(_native.batch_records)
+        decode_columns = staticmethod(_native.decode_columns)
+
 
 API: Final = 9
 """As in `codecs/native/native.h`; raised with each change of a function's arguments."""
 
 
-def extension() -> Any:
+def extension() -> "type[Native] | None":
     """Return the module, or `None`."""
     return _extension
 
 
-def _load() -> Any:
+def _load() -> "type[Native] | None":
     if os.environ.get("QUORATE_NATIVE", "") == "0":
         return None
     try:
-        found = import_module("quorate.codecs._native")
+        found: Any = import_module("quorate.codecs._native")
     except ImportError:
         return None
     return found if getattr(found, "API", None) == API else None

@@ -285,6 +285,16 @@ if isinstance(record, CoordinatorRecord):
     reveal_type(record.type_id)
     record.no_such_thing
 """
+
+IN_C = """
+from quorate.codecs.extension import extension
+
+native = extension()
+if native is not None:
+    native.batch_starts(b"")
+    native.no_such_thing
+native.batch_starts(b"", 7)
+"""
 PAGES = ("docs/tutorial/tour.md", "docs/tutorial/read-a-log.md", "docs/how-to/decode-from-python.md")
 
 
@@ -309,6 +319,7 @@ def reports(installed: Installed, tmp_path_factory) -> Reports:
     pytest.importorskip("pyright")
     folder = tmp_path_factory.mktemp("user")
     scripts = {"program.py": (ROOT / "tests" / "user_program.py").read_text(), "wrong.py": WRONG, "narrows.py": NARROWS}
+    scripts["in_c.py"] = IN_C
     scripts |= {f"{Path(page).stem.replace('-', '_')}.py": snippets(page) for page in PAGES}
     for name, text in scripts.items():
         (folder / name).write_text(text)
@@ -322,7 +333,7 @@ def reports(installed: Installed, tmp_path_factory) -> Reports:
         environment = os.environ | {"PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
         lines = done.stdout.splitlines()
-        assert re.match(r"Found \d+ errors in 2 files|\d+ errors, ", lines[-1]), done.stdout + done.stderr
+        assert re.match(r"Found \d+ errors in 3 files|\d+ errors, ", lines[-1]), done.stdout + done.stderr
         reports[checker] = {
             name: [line for line in lines if re.match(rf"\s*(\S*/)?{re.escape(name)}:", line)] for name in scripts
         }
@@ -360,6 +371,23 @@ def test_a_users_type_checker_narrows_records(reports):
     revealed, wrong = reports["mypy"]["narrows.py"]
     assert revealed.replace("builtins.", "") == 'narrows.py:6: note: Revealed type is "int"'
     assert wrong == 'narrows.py:7: error: "CoordinatorRecord" has no attribute "no_such_thing"  [attr-defined]'
+
+
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_calls_of_functions_in_c_are_checked(reports):
+    """At runtime only tests would find them."""
+    found = [re.fullmatch(r"in_c\.py:(\d+): error: .*\[(.*)\]", line) for line in reports["mypy"]["in_c.py"]]
+    assert [each.groups() for each in found] == [("6", "call-arg"), ("7", "attr-defined"), ("8", "union-attr")]
+
+
+@pytest.mark.skipif(not COMPILED, reason="installed without a compiler")
+@pytest.mark.parametrize("installed", ["wheel"], indirect=True)
+def test_the_types_of_the_module_in_c_have_its_names_and_arguments(installed):
+    site = installed.expected.parent
+    command = [sys.executable, "-P", "-m", "mypy.stubtest", "--ignore-disjoint-bases", "quorate.codecs._native"]
+    environment = os.environ | {"PYTHONPATH": str(site), "MYPYPATH": str(site)}
+    done = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 STDLIB_CODECS = str(Path(sysconfig.get_path("stdlib")) / "codecs.py")

@@ -5,7 +5,7 @@ but many for each field. Where a batch has one record, as brokers write commits,
 0.4 of the time (2026-11). Anything irregular is left to Python.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from quorate.codecs.batches.v2 import CRC_START
 from quorate.codecs.columnar.frame import Array, Bools, Ints
 from quorate.codecs.extension import extension
 from quorate.codecs.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from quorate.codecs.extension import Native
 
 FIELDS = 10
 """Header fields of a batch that `headers` returns."""
@@ -40,7 +43,7 @@ class Located:
 class Walker:
     """Arrays for the functions in C. Positions outside of the block raise `ValueError`."""
 
-    def __init__(self, native: Any) -> None:
+    def __init__(self, native: "type[Native]") -> None:
         self._native = native
 
     def starts(self, block: bytes, most_bytes: int) -> tuple[Ints, int]:
@@ -78,10 +81,13 @@ class Walker:
         `left_out` is that of `some_records_of`.
         """
         total = int(counts.sum())
-        places = map(_int64, (body, body_end, counts, base_offset, base_timestamp))
+        bodies, ends, counts = _int64(body), _int64(body_end), _int64(counts)
+        offsets, timestamps = _int64(base_offset), _int64(base_timestamp)
         facts, nulls = np.empty((6, total), np.int64), np.empty((2, total), np.bool_)
         kept, unusual = np.empty(len(counts), np.int64), np.empty(len(counts), np.bool_)
-        found = self._native.batch_records(data, *places, kept, left_out, facts, nulls, unusual)
+        found = self._native.batch_records(
+            data, bodies, ends, counts, offsets, timestamps, kept, left_out, facts, nulls, unusual
+        )
         key, key_end, value, value_end, offset, timestamp = facts[:, :found]
         null_key, null_value = nulls[:, :found]
         return Located(key, key_end, value, value_end, offset, timestamp, null_key, null_value, kept, unusual)

@@ -294,9 +294,12 @@ static PyObject *batch_records(PyObject *module, PyObject *arguments) {
 }
 
 PyMethodDef batch_methods[] = {
-    {"batch_starts", batch_starts, METH_VARARGS, NULL},
-    {"batch_headers", batch_headers, METH_VARARGS, NULL},
-    {"batch_crcs", batch_crcs, METH_VARARGS, NULL},
-    {"batch_records", batch_records, METH_VARARGS, NULL},
+    {"batch_starts", batch_starts, METH_VARARGS, "batch_starts($module, block, most_bytes, /)\n--\n\n"},
+    {"batch_headers", batch_headers, METH_VARARGS, "batch_headers($module, block, starts, ends, fields, /)\n--\n\n"},
+    {"batch_crcs", batch_crcs, METH_VARARGS,
+     "batch_crcs($module, block, firsts, ends, crcs, tables_only=False, /)\n--\n\n"},
+    {"batch_records", batch_records, METH_VARARGS,
+     "batch_records($module, data, bodies, body_ends, counts, base_offsets, base_timestamps, kept, left_out, facts, "
+     "nulls, unusual, /)\n--\n\n"},
     {NULL, NULL, 0, NULL},
 };

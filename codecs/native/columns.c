@@ -421,6 +421,8 @@ static PyObject *decode_columns(PyObject *module, PyObject *arguments) {
 }
 
 PyMethodDef column_methods[] = {
-    {"decode_columns", decode_columns, METH_VARARGS, NULL},
+    {"decode_columns", decode_columns, METH_VARARGS,
+     "decode_columns($module, codec, layouts, wanted, data, starts, ends, nulls, versions, columns, irregular, most, "
+     "/)\n--\n\n"},
     {NULL, NULL, 0, NULL},
 };

@@ -77,12 +77,12 @@ static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUS
 }
 
 static PyMethodDef maker_methods[] = {
-    {"make", (PyCFunction)(void (*)(void))maker_make, METH_FASTCALL, "make(*values): return a new object."},
+    {"make", (PyCFunction)(void (*)(void))maker_make, METH_FASTCALL, "make($self, /, *values)\n--\n\nReturn a new object."},
     {NULL},
 };
 
 static PyType_Slot maker_slots[] = {
-    {Py_tp_doc, "Creates objects of a class from the values of some slots."},
+    {Py_tp_doc, "Maker(of, slots, given, defaults, /)\n--\n\nCreates objects of a class from the values of some slots."},
     {Py_tp_new, maker_new},
     {Py_tp_dealloc, maker_dealloc},
     {Py_tp_traverse, maker_traverse},

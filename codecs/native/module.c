@@ -159,14 +159,17 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *Py_UN
 
 static PyMethodDef program_methods[] = {
     {"decode", (PyCFunction)(void (*)(void))program_decode, METH_FASTCALL,
-     "decode(data, position): return the message from `position` to the end of the bytes."},
-    {"encode", program_encode, METH_O, "encode(message): return its bytes, after those of the prefix."},
-    {"encode_parts", program_encode_parts, METH_O, "encode_parts(message): return its bytes as a list."},
+     "decode($self, data, position, /)\n--\n\nReturn the message from `position` to the end of the bytes."},
+    {"encode", program_encode, METH_O,
+     "encode($self, message, /)\n--\n\nReturn its bytes, after those of the prefix."},
+    {"encode_parts", program_encode_parts, METH_O,
+     "encode_parts($self, message, /)\n--\n\nReturn its bytes as a list."},
     {NULL},
 };
 
 static PyType_Slot program_slots[] = {
-    {Py_tp_doc, "The layout of a message version, and its decoder and encoder."},
+    {Py_tp_doc, "NativeCodec(message, fields, flexible, lenient, prefix, helpers, section, /)\n--\n\n"
+                "The layout of a message version, and its decoder and encoder."},
     {Py_tp_new, program_new},
     {Py_tp_dealloc, program_dealloc},
     {Py_tp_traverse, program_traverse},

@@ -207,13 +207,14 @@ static PyObject *record_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNU
 
 static PyMethodDef record_methods[] = {
     {"decode", (PyCFunction)(void (*)(void))record_decode, METH_FASTCALL,
-     "decode(key, value): return the record, if both are exactly what Kafka writes."},
-    {"encode", record_encode, METH_O, "encode(record): return key and value, if it has no other bytes to keep."},
+     "decode($self, key, value, /)\n--\n\nReturn the record, if both are exactly what Kafka writes."},
+    {"encode", record_encode, METH_O,
+     "encode($self, record, /)\n--\n\nReturn key and value, if it has no other bytes to keep."},
     {NULL},
 };
 
 static PyType_Slot record_slots[] = {
-    {Py_tp_doc, "The decoder and encoder of the records of one topic."},
+    {Py_tp_doc, "RecordCodec(record, topic, inexact, find, types, /)\n--\n\nThe decoder and encoder of the records of one topic."},
     {Py_tp_new, record_new},
     {Py_tp_dealloc, record_dealloc},
     {Py_tp_traverse, record_traverse},

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 from quorate.codecs import CONSUMER_OFFSETS, RECORD_TYPES, CoordinatorRecord, Uuid, is_accelerated
 from quorate.codecs.accelerator import program
+from quorate.codecs.extension import extension
 from quorate.codecs.fast_decode import generated_decoder, message_decoder
 from quorate.codecs.fast_encode import (
     _has_records,
@@ -211,6 +213,20 @@ def test_a_decoded_message_is_immutable() -> None:
     assert type(message) is OffsetCommitKey
     with pytest.raises(AttributeError):
         message.group = "other"  # type: ignore[attr-defined]
+
+
+@needs_accelerator
+def test_functions_take_as_many_arguments_as_their_signatures_say() -> None:
+    """mypy checks calls with these signatures, which test_packaging.py compares with the stub."""
+    native: Any = extension()
+    functions = [each for name, each in vars(native).items() if callable(each) and name != "NativeDict"]
+    assert len(functions) >= 8
+    for function in functions:
+        arguments = [b""] * len(signature(function).parameters)
+        with pytest.raises(
+            TypeError, match=rf"takes (exactly|at most) {len(arguments)} arguments \({len(arguments) + 1} "
+        ):
+            function(*arguments, b"")
 
 
 REPORT = """
