@@ -48,7 +48,7 @@ OVER_CONNECT = ROOT / "tests" / "pipeline" / "over_connect.py"
 
 NOT_PINNED = ("pyspark", "py4j")
 EXTRAS = "arrow,secure,spark"
-TOOLS = ("confluent-kafka", "hypothesis", "pytest", "pytest-xdist", "sybil")
+TOOLS = ("confluent-kafka", "hypothesis", "pytest", "pytest-rerunfailures", "pytest-xdist", "sybil")
 SHOWN = ("pyspark", "pyarrow", "pandas")
 
 SINCE = {

@@ -223,6 +223,14 @@ def test_make_dist_check_uses_every_extra() -> None:
     assert dist.USES.keys() == PYPROJECT["project"]["optional-dependencies"].keys() - dist.NOT_FOR_USERS
 
 
+def test_the_spark_matrix_installs_the_plugins_of_pytest_that_tests_use() -> None:
+    tools = PYPROJECT["project"]["optional-dependencies"]["dev"]
+    plugins = {re.match(r"[\w-]+", one)[0] for one in tools if one.startswith("pytest")} - {"pytest-cov"}
+    source = (ROOT / "scripts" / "spark_matrix.py").read_text()
+    (installed,) = re.findall(r"^TOOLS = (\(.*\))$", source, re.MULTILINE)
+    assert plugins <= {*ast.literal_eval(installed)}
+
+
 def test_a_normalized_sdist_depends_on_names_and_contents_only(tmp_path: Path) -> None:
     packed = []
     for number, names in enumerate((["b", "a"], ["a", "b"])):
