@@ -14,7 +14,7 @@ from quorate.codecs.api.consumer_group_heartbeat import ConsumerGroupHeartbeatRe
 from quorate.codecs.client_assignors import AnnouncedAssignors, ClientAssignor
 from quorate.codecs.parameters import check_parameters
 from quorate.codecs.tags import written_tags
-from quorate.consumers.parameters import IDENTITY, SUBSCRIPTION
+from quorate.consumers.parameters import IDENTITY, IDENTITY_VALUES, SUBSCRIPTION, check_values
 from quorate.consumers.reconciliation import LocalAssignment
 
 
@@ -129,7 +129,8 @@ class Identity:
     """What a member is for its whole life.
 
     `max_poll_interval_ms`: if it differs from the rebalance timeout. In Java they are one config.
-    Raises `TypeError` for fields of a wrong type.
+    Raises `TypeError` for fields of a wrong type, and `ValueError` for values that Java's consumer
+    or brokers reject: an empty text, `rebalance_timeout_ms=0`, or an `instance_id` with spaces.
     """
 
     group_id: str
@@ -141,7 +142,9 @@ class Identity:
     max_poll_interval_ms: int | None = None
 
     def __post_init__(self) -> None:
-        check_parameters({name: getattr(self, name) for name in IDENTITY}, IDENTITY, TypeError)
+        given = {name: getattr(self, name) for name in IDENTITY}
+        check_parameters(given, IDENTITY, TypeError)
+        check_values(given, IDENTITY_VALUES)
 
 
 @dataclass(frozen=True, slots=True)

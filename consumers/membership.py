@@ -61,7 +61,7 @@ from quorate.consumers.heartbeats import (
     Identity,
     TopicSubscription,
 )
-from quorate.consumers.parameters import MEMBERSHIP
+from quorate.consumers.parameters import MEMBERSHIP, MEMBERSHIP_VALUES, check_values
 from quorate.consumers.states import (
     CAN_RECEIVE_ASSIGNMENT,
     NOT_IN_GROUP,
@@ -89,7 +89,8 @@ class ConsumerMembership(Transitions):
 
     `auto_commit`: whether positions are committed before a rebalance (`CommitOffsets`).
     `client_assignors`: what the member announces for client-side assignment; brokers of released
-    versions of Kafka ignore it. Raises `TypeError` for parameters of a wrong type.
+    versions of Kafka ignore it. Raises `TypeError` for parameters of a wrong type, and `ValueError`
+    for negative backoffs, and a `jitter` that is not from 0 to 1.
     """
 
     def __init__(
@@ -106,7 +107,9 @@ class ConsumerMembership(Transitions):
     ) -> None:
         if not isinstance(identity, Identity):
             raise TypeError(f"identity={identity!r}: give an Identity")
-        check_parameters(locals(), MEMBERSHIP, TypeError)
+        given = locals()
+        check_parameters(given, MEMBERSHIP, TypeError)
+        check_values(given, MEMBERSHIP_VALUES)
         super().__init__(identity, auto_commit=auto_commit)
         self.coordinator_known = False
         self._subscription_updated = False

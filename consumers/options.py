@@ -7,6 +7,7 @@ from typing import Any
 from quorate.assignors import Assignor
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupPrepareAssignmentRequest, api_of
 from quorate.consumers.client_assignors import ConsumerAssignor, OfferedAssignors
+from quorate.consumers.parameters import INSTANCE_ID, MAX_INT, is_group_id, is_instance_id
 
 NO_CLIENT_ASSIGNORS = (
     "the brokers do not support client-side assignors: no release of Kafka does, and quorate's brokers"
@@ -16,10 +17,12 @@ NO_CLIENT_ASSIGNORS = (
 
 
 TEXTS = ("group_id", "group_instance_id", "client_rack", "group_remote_assignor")
+VALID_TEXTS = (
+    ("group_id", is_group_id, "a name that is not empty, or None"),
+    ("group_instance_id", is_instance_id, INSTANCE_ID),
+)
 DURATIONS = ("max_poll_interval_ms", "rebalance_timeout_ms")
 """Parameters whose values heartbeats contain; the clients check them neither."""
-
-MAX_INT = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,10 @@ class ProtocolOptions:
         for name in TEXTS:
             if not isinstance(values.get(name), str | None):
                 raise self.refused(f"{name} is {values[name]!r}; use a string")
+        for name, is_valid, expected in VALID_TEXTS:
+            value = values.get(name)
+            if value is not None and not is_valid(value):
+                raise self.refused(f"{name} is {value!r}; use {expected}")
         for name in DURATIONS:
             value = values.get(name)
             if value is not None and not (isinstance(value, int) and 0 < value <= MAX_INT):

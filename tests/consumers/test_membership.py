@@ -327,5 +327,47 @@ def test_parameters_of_a_wrong_type_are_named(make: Callable[[], object], compla
         make()
 
 
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Identity("", "m"), "group_id='': give a name that is not empty"),
+        (lambda: Identity(" \0\t", "m"), "group_id=.*: give a name that is not empty"),
+        (lambda: Identity("g", ""), r"member_id='': give a text that is not empty, such as str\(uuid4\(\)\)"),
+        (lambda: Identity("g", "m", instance_id=""), "instance_id='': give up to 249 letters of ASCII, digits"),
+        (lambda: Identity("g", "m", instance_id="a b"), "instance_id='a b': give up to 249"),
+        (lambda: Identity("g", "m", instance_id="ä"), "instance_id='ä': give up to 249"),
+        (lambda: Identity("g", "m", instance_id="a\n"), "instance_id=.*: give up to 249"),
+        (lambda: Identity("g", "m", instance_id=".."), r"but not '\.' or '\.\.'"),
+        (lambda: Identity("g", "m", instance_id="x" * 250), "instance_id='x+': give up to 249"),
+        (lambda: Identity("g", "m", rack_id=""), "rack_id='': give a text that is not empty, or None"),
+        (
+            lambda: Identity("g", "m", rebalance_timeout_ms=0),
+            "rebalance_timeout_ms=0: give whole milliseconds from 1 to",
+        ),
+        (
+            lambda: Identity("g", "m", rebalance_timeout_ms=2**31),
+            "rebalance_timeout_ms=.*: give whole milliseconds from 1",
+        ),
+        (
+            lambda: Identity("g", "m", max_poll_interval_ms=-1),
+            "max_poll_interval_ms=-1: give whole milliseconds from 1",
+        ),
+        (lambda: membership(retry_backoff_ms=-1), "retry_backoff_ms=-1: give milliseconds from 0"),
+        (lambda: membership(retry_backoff_max_ms=-1), "retry_backoff_max_ms=-1: give milliseconds from 0"),
+        (lambda: membership(jitter=1.5), "jitter=1.5: give a number from 0 to 1"),
+        (lambda: membership(jitter=float("nan")), "jitter=nan: give a number from 0 to 1"),
+    ],
+)
+def test_values_that_kafkas_consumer_rejects_are_named(make: Callable[[], object], complaint: str) -> None:
+    """Those of the constructor of Java's consumer of 4.4, and empty texts that brokers reject."""
+    with pytest.raises(ValueError, match=complaint):
+        make()
+
+
+def test_values_that_kafkas_consumer_accepts() -> None:
+    identity = Identity("a\0b", "m", instance_id="x" * 249, rebalance_timeout_ms=1, max_poll_interval_ms=2**31 - 1)
+    ConsumerMembership(identity, now_ms=0, retry_backoff_ms=0, retry_backoff_max_ms=0, jitter=0)
+
+
 def membership(**given: Any) -> ConsumerMembership:
     return ConsumerMembership(Identity("g", "m"), **{"now_ms": 0, **given})

@@ -23,6 +23,12 @@ def test_texts_are_strings(name: str) -> None:
     assert check("range", group_id="g", group_instance_id=None, client_rack="a")
 
 
+@pytest.mark.parametrize(("name", "value"), [("group_id", ""), ("group_id", " "), ("group_instance_id", "a b")])
+def test_texts_that_kafkas_consumer_rejects_are_rejected(name: str, value: str) -> None:
+    with pytest.raises(LookupError, match=f"{name} is {value!r}; use "):
+        check(**{name: value})
+
+
 @pytest.mark.parametrize("name", ["max_poll_interval_ms", "rebalance_timeout_ms"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "5", 2**31])
 def test_durations_are_milliseconds_of_an_int32(name: str, value: Any) -> None:
