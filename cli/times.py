@@ -23,7 +23,7 @@ def read_time(option: str, text: str, now: datetime) -> int:
     try:
         if relative:
             moment = now - timedelta(**{_UNITS[relative[2]]: int(relative[1])})
-        elif re.fullmatch(r"-?\d{9,}", text):
+        elif re.fullmatch(r"-?\d{9,18}", text):
             return int(text)
         else:
             moment = datetime.fromisoformat(text)

@@ -180,7 +180,8 @@ def decode(
                 partitions=partitions or None,
                 follow=follow,
                 isolation_level=isolation_level or "read_committed",
-                since_ms=since_ms,
+                # Brokers look up no times before 1970, and no record is older.
+                since_ms=None if since_ms is None or since_ms < 0 else since_ms,
                 connect_timeout_ms=connect_timeout_ms,
                 on_notice=note,
                 **connection_config(connection),

@@ -62,6 +62,7 @@ def test_since_and_until_apply_to_a_live_cluster(quorate, racked):
     before, since = quorate(*options, "--until", middle), quorate(*options, "--since", middle)
     assert [json.loads(line)["value"]["offset"] for line in before.lines] == [1]
     assert [json.loads(line)["value"]["offset"] for line in since.lines] == [2]
+    assert quorate(*options, "--since", "1960-01-01").lines == [*before.lines, *since.lines]
 
 
 @pytest.mark.oracle
