@@ -69,6 +69,7 @@ class ProtocolOptions:
         if self.group_protocol == "classic":
             if self.remote_assignor is not None or self.client_assignors:
                 raise self.refused("group_remote_assignor and client_assignors need group_protocol='consumer'")
+            self._check_assignors(configs.get("partition_assignment_strategy", ()))
             return False
         if unused := [name for name in classic_only if name in configs]:
             raise self.refused(f"{', '.join(unused)} cannot be set with group_protocol='consumer': brokers decide")
@@ -85,6 +86,17 @@ class ProtocolOptions:
             if value is not None and not (isinstance(value, int) and 0 < value <= MAX_INT):
                 raise self.refused(f"{name} is {value!r}; use whole milliseconds from 1 to {MAX_INT}")
         return True
+
+    def _check_assignors(self, assignors: Any) -> None:
+        """Raise `refused` for assignors without a list, and those that need an adapter."""
+        remedy = (
+            "write partition_assignment_strategy=[...] with assignors of quorate.assignors.adapters, or of the client"
+        )
+        if not isinstance(assignors, Collection) or isinstance(assignors, str):
+            raise self.refused(f"partition_assignment_strategy is {assignors!r}, which is no list: {remedy}")
+        for one in assignors:
+            if isinstance(one, Assignor) or (isinstance(one, type) and issubclass(one, Assignor)):
+                raise self.refused(f"partition_assignment_strategy contains {one!r}, which needs an adapter: {remedy}")
 
     def offered(self) -> OfferedAssignors:
         """Return the client-side assignors."""

@@ -3,7 +3,7 @@
 import copy
 import logging
 import weakref
-from abc import ABC, abstractmethod
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn, Self
 
@@ -58,7 +58,17 @@ class ConsumerCompanion(ABC):
             log.exception("group %s: the racks of partitions could not be compared", self.membership.group)
 
 
-class AdaptedAssignor:
+class _AssignorType(ABCMeta):
+    """The type of adapters: a client also iterates over a class that was given without a list."""
+
+    def __iter__(cls) -> NoReturn:
+        """Raise `TypeError`."""
+        raise TypeError(
+            f"{cls.__name__} was given without a list: write partition_assignment_strategy=[{cls.__name__}()]"
+        )
+
+
+class AdaptedAssignor(metaclass=_AssignorType):
     """An assignor of quorate for consumers; a client's adapter adds the methods that it calls."""
 
     def __init__(self, assignor: Assignor, *, client_rack: str | None = None, cooperative: bool | None = None) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.assignors import RangeAssignor
+from quorate.assignors.adapters import kafka_python
 from quorate.codecs.errors import InputError
 from quorate.consumers.client_assignors import OfferedAssignors
 from quorate.consumers.options import ProtocolOptions, SubscriptionPattern
@@ -48,3 +49,19 @@ def test_patterns_are_strings_that_match_something() -> None:
 def test_client_assignors_are_a_list_of_instances(assignors: Any) -> None:
     with pytest.raises(InputError, match=r"use instances, such as \[RangeAssignor\(\)\]"):
         OfferedAssignors(assignors)
+
+
+@pytest.mark.parametrize(
+    "given", [kafka_python.Range, kafka_python.Range(), RangeAssignor, RangeAssignor(), "range", None]
+)
+def test_assignors_of_the_classic_protocol_are_a_list(given: Any) -> None:
+    check = ProtocolOptions(LookupError, "classic", None, (), "error").check
+    with pytest.raises(LookupError, match=r"which is no list: write partition_assignment_strategy=\[\.\.\.\]"):
+        check({"partition_assignment_strategy": given}, ())
+    assert not check({"partition_assignment_strategy": (kafka_python.Range,)}, ())
+
+
+@pytest.mark.parametrize("given", [RangeAssignor, RangeAssignor()])
+def test_assignors_of_the_classic_protocol_are_adapters(given: Any) -> None:
+    with pytest.raises(LookupError, match=r"RangeAssignor.*, which needs an adapter: .* quorate\.assignors\.adapters"):
+        ProtocolOptions(LookupError, "classic", None, (), "error").check({"partition_assignment_strategy": [given]}, ())

@@ -137,13 +137,13 @@ def test_an_assignor_of_the_other_client_is_rejected():
 def test_an_assignor_without_a_list_is_rejected_with_the_remedy(client):
     with pytest.raises(TypeError, match=r"assignor range was given without a list: .*_strategy=\[\.\.\.\]"):
         list(client.Range())
-    with pytest.raises(TypeError, match="assignor range was given without a list"):
-        KafkaConsumer(
-            bootstrap_servers="127.0.0.1:1",
-            api_version=(3, 0),
-            group_id="g",
-            partition_assignment_strategy=kafka_python.Range(),
-        )
+    with pytest.raises(TypeError, match=r"Range was given without a list: .*_strategy=\[Range\(\)\]"):
+        list(client.Range)
+    for given in (kafka_python.Range, kafka_python.Range()):
+        with pytest.raises(TypeError, match="ange was given without a list"):
+            KafkaConsumer(
+                bootstrap_servers="127.0.0.1:1", api_version=(3, 0), group_id="g", partition_assignment_strategy=given
+            )
 
 
 def test_a_coordinator_that_does_not_call_supported_protocols_is_rejected(monkeypatch):
