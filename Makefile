@@ -20,7 +20,7 @@ SWEEPS := bench/assignor_differential.py bench/coordinator_differential.py bench
 FUZZERS := bench/socket_fuzz.py
 SPARK_CLASSES := tests/pipeline/target/spark.jsa
 BYTECODE := build/.bytecode
-NATIVE := setup.py $(wildcard codecs/native/*)
+NATIVE := setup.py $(wildcard codecs/native/*) $(wildcard assignors/native/*)
 DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
 
 # Without bytecode files, as in many containers, each of the hundreds of processes that tests start

@@ -16,14 +16,15 @@ from setuptools import Extension, setup
 # without C.
 STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 WANTED = os.environ.get("QUORATE_NATIVE") != "0" and platform.python_implementation() == "CPython"
-SOURCES = Path("codecs/native")
+SOURCES = [Path("codecs/native"), Path("assignors/native")]
 # Without paths of the machine, so that a build has the same bytes everywhere.
 OPTIONS = [] if sys.platform == "win32" else ["-O2", "-g0", "-fvisibility=hidden"]
 
 native = Extension(
     "quorate.codecs._native",
-    sorted(map(str, SOURCES.glob("*.c"))),
-    depends=sorted(map(str, SOURCES.glob("*.h"))),
+    sorted(str(path) for folder in SOURCES for path in folder.glob("*.c")),
+    depends=sorted(str(path) for folder in SOURCES for path in folder.glob("*.h")),
+    include_dirs=[str(SOURCES[0])],
     extra_compile_args=OPTIONS,
     py_limited_api=STABLE,
     optional=True,

@@ -73,6 +73,9 @@ class GroupSpec:
 
     - `subscriptions`: the distinct subscriptions, compared as sets; `subscription_of[m]` is that of
       member `m`.
+    - `subscription_type`: whether all members subscribe to the same topics. A coordinator sets what
+      it has determined. Otherwise the type is that of a group without regexes, in which names of
+      topics that do not exist count as well.
     - `listings`: the distinct lists of names in subscriptions; `listing_of[m]` is that of member
       `m`; `listing_numbers` is the same as a list.
     - `size`: how many members and partitions there are; `racks`: the distinct racks of members.
@@ -114,6 +117,8 @@ class GroupSpec:
             self.listing_numbers.append(listing)
         self.listings: Sequence[tuple[str, ...]] = tuple(by_names)
         self._subscription_of_listing = meant
+        alike = len(self.subscriptions) <= 1
+        self.subscription_type = SubscriptionType.HOMOGENEOUS if alike else SubscriptionType.HETEROGENEOUS
         self.racks: list[str] = list(dict.fromkeys([member.rack for member in members.values() if member.rack]))
         self.from_subscriptions: dict[Hashable, Any] = {}
         self.from_owned: dict[Hashable, Any] = {}
@@ -130,15 +135,6 @@ class GroupSpec:
     def subscription_of(self) -> Ints:
         """The subscription of each member."""
         return np.array(self._subscription_of_listing, np.int64)[self.listing_of]
-
-    @cached_property
-    def subscription_type(self) -> SubscriptionType:
-        """Whether all members subscribe to the same topics.
-
-        A coordinator sets what it has determined. Otherwise the type is that of a group without
-        regexes, in which names of topics that do not exist count as well.
-        """
-        return SubscriptionType.HOMOGENEOUS if len(self.subscriptions) <= 1 else SubscriptionType.HETEROGENEOUS
 
     def member_subscription(self, member_id: str) -> MemberSubscription:
         """Return rack, instance id and topics of a member. Raises `KeyError`."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from quorate.assignors.errors import AssignorError
 from quorate.assignors.topology import Ints, TopicPartition, Topology, grouped, sorted_by
+from quorate.codecs.message_methods import positional
 
 __all__ = ["Assignment", "AssignorError", "Member"]
 
@@ -68,10 +69,7 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
         The lists are in the order of `member_ids`.
         """
-        made = cls.__new__(cls)
-        made.topology, made.member_ids = topology, member_ids
-        made._arrays, made._lists, made._number_of = None, list(lists), None
-        return made
+        return _of_lists(topology, member_ids, None, lists if isinstance(lists, list) else list(lists), None)
 
     @classmethod
     def from_owners(cls, topology: Topology, member_ids: Sequence[str], partitions: Ints, owners: Ints) -> "Assignment":
@@ -134,3 +132,6 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
     def by_topic(self, member_id: str) -> dict[str, list[int]]:
         """Return a member's partitions as topic → partition ids, in order of first appearance."""
         return grouped(self[member_id])
+
+
+_of_lists = positional(Assignment, "topology", "member_ids", "_arrays", "_lists", "_number_of")

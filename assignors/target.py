@@ -30,7 +30,7 @@ class TargetAssignment:
         self,
         group: GroupSpec,
         assignment: Assignment,
-        changed: Ints | Callable[[], Ints],
+        changed: Ints | list[int] | Callable[[], Ints],
         special_records: Mapping[int, Record] = MappingProxyType({}),
     ) -> None:
         self.group = group
@@ -45,7 +45,9 @@ class TargetAssignment:
         They are in the order in which the coordinator writes their records. (For a member without a
         previous target it writes an empty record too.)
         """
-        if callable(self._changed):
+        if isinstance(self._changed, list):
+            self._changed = np.array(self._changed, np.int64)
+        elif callable(self._changed):
             self._changed = self._changed()
         return self._changed
 
@@ -129,7 +131,7 @@ def _members_at_once(group: GroupSpec, partitions: int) -> int:
     return max(1, len(group) * BLOCK // (partitions + len(group.owned) + 1))
 
 
-def target_of_all_few(group: GroupSpec, numbers: list[list[int]]) -> TargetAssignment:
+def target_of_all_few(group: GroupSpec, numbers: Sequence[Sequence[int]]) -> TargetAssignment:
     """Return the same as `target_of_all`, of the partitions of each member as lists."""
 
     def changed() -> Ints:
@@ -140,10 +142,10 @@ def target_of_all_few(group: GroupSpec, numbers: list[list[int]]) -> TargetAssig
     return TargetAssignment(group, Assignment.from_lists(group.topology, group.member_ids, numbers), changed)
 
 
-def target_of_few(group: GroupSpec, changed: Sequence[tuple[int, list[int]]]) -> TargetAssignment:
+def target_of_few(group: GroupSpec, changed: Sequence[tuple[int, Sequence[int]]]) -> TargetAssignment:
     """Return the target assignment if only these members get new partitions."""
-    numbers = list(group.owned_lists)
+    numbers: list[Sequence[int]] = list(group.owned_lists)
     for member, target in changed:
         numbers[member] = target
     assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
-    return TargetAssignment(group, assignment, lambda: np.array([member for member, _ in changed], np.int64))
+    return TargetAssignment(group, assignment, [member for member, _ in changed])

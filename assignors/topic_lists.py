@@ -3,6 +3,7 @@
 It does not need NumPy.
 """
 
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
@@ -20,7 +21,7 @@ class TopicLists:
     than there are topics. `topic_of`, `partition_of`: topic and partition of each number.
     """
 
-    __slots__ = ("_buckets", "_crowded", "_ids", "_plain", "_spread", "first", "partition_of", "topic_of")
+    __slots__ = ("_buckets", "_crowded", "_ids", "_packed", "_plain", "_spread", "first", "partition_of", "topic_of")
 
     def __init__(
         self, ids: Sequence[Uuid], first: Sequence[int], topic_of: Sequence[int], partition_of: Sequence[int]
@@ -28,6 +29,7 @@ class TopicLists:
         self._ids = ids
         self._spread: list[int] | None = None
         self._plain: bool | None = None
+        self._packed: bytes | None = None
         self._buckets: dict[int, list[int]] = {}
         self._crowded: dict[int, bool] = {}
         self.first = first
@@ -49,6 +51,13 @@ class TopicLists:
             bounds = pairwise(self.first)
             self._plain = all(first == end or self.partition_of[end - 1] == end - 1 - first for first, end in bounds)
         return self._plain
+
+    @property
+    def packed(self) -> bytes | None:
+        """`first` and `spread` for functions in C, in 32 bits each; `None` if topics have gaps."""
+        if self._packed is None and self.is_plain:
+            self._packed = array("i", self.first).tobytes() + array("I", self.spread).tobytes()
+        return self._packed
 
     def numbers(self, topic: int, partitions: Iterable[int]) -> list[int]:
         """Return the numbers of partitions of a topic; they must exist."""

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 
 from quorate.assignors import Assignment, Assignor, GroupSpec, Member, Topic, Topology
 from quorate.assignors.server import homogeneous
-from quorate.assignors.server.ids import subscribed_in_order
+from quorate.assignors.server.ids import few_in_broker_order, subscribed_in_order
 from quorate.codecs import Uuid
 from quorate.codecs.messages import ProtocolTopicPartition, StickyAssignorUserData
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
@@ -142,6 +142,8 @@ def group(members: dict[str, Member], cell: Cell) -> GroupSpec:
     for listing in range(len(made.listings)):
         subscribed_in_order(made, listing, _JDK)
     if made.size <= homogeneous.FEW:
+        for listing in range(len(made.listings)):
+            few_in_broker_order(made, listing, _JDK)
         homogeneous.taken_partitions(made)
         for member in range(len(made)):
             homogeneous.previous_of(made, _JDK, member)

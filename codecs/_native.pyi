@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 import numpy.typing as npt
@@ -81,3 +81,26 @@ def decode_columns(
     most: int,
     /,
 ) -> tuple[tuple[int, int, int], ...] | None: ...
+def assign_range(
+    packed: bytes | None, topics: list[int], members: Mapping[str, Any], instance_id: str, /
+) -> list[Sequence[int]] | None: ...
+def assign_uniform(
+    packed: bytes | None,
+    topics: list[int],
+    names: int,
+    order: list[int],
+    targets: list[Sequence[int]],
+    jdk: int,
+    is_stable: bool,
+    /,
+) -> list[int] | None: ...
+def assign_few(
+    packed: bytes | None,
+    counts: list[int],
+    unowned: list[int],
+    previous: Callable[[int], list[int]],
+    targets: list[Sequence[int]],
+    jdk: int,
+    is_stable: bool,
+    /,
+) -> list[int] | None: ...

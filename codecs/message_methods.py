@@ -79,15 +79,19 @@ def generated_init(cls: type[C]) -> type[C]:
 def positional(cls: type[C], *names: str) -> Callable[..., C]:
     """Return a function that creates an object from the values of these fields, in this order.
 
-    Other fields get their defaults. `cls`: a dataclass with slots. For what is created for each
+    Other fields get their defaults. `cls`: a dataclass with slots, or another class with
+    `__slots__`, which have no defaults. For what is created for each
     request: `OffsetCommitValue(…)` with six keywords takes 0.6 µs, this function 0.06 µs in C, and
     0.2 µs in Python.
     """
-    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(cls)  # type: ignore[arg-type]
-    others = {f.name: f.default for f in fields if f.name not in names}
+    if dataclasses.is_dataclass(cls):
+        defaults = {f.name: f.default for f in dataclasses.fields(cls)}
+    else:
+        defaults = dict.fromkeys(cls.__slots__, dataclasses.MISSING)  # type: ignore[attr-defined]
+    others = {name: default for name, default in defaults.items() if name not in names}
     if missing := [name for name, default in others.items() if default is dataclasses.MISSING]:
         raise TypeError(f"{cls.__name__} needs {', '.join(missing)}")
-    if len(names) + len(others) != len(fields):
+    if len(names) + len(others) != len(defaults):
         raise TypeError(f"{', '.join(names)} are not distinct fields of {cls.__name__}")
     native = extension()
     if native is None:

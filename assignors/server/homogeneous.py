@@ -6,7 +6,7 @@ below their share. The extra partitions go to members that would lose one otherw
 last members (KAFKA-18688; in 4.0.0 to the first members, whatever they own).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain, filterfalse
 
@@ -19,14 +19,15 @@ from quorate.assignors.server.homogeneous_few import (
     LEFT_OVER,
     FewMembers,
     Previous,
-    assign_few,
+    assign_lists,
     previous_target,
 )
-from quorate.assignors.server.ids import subscribed_few, subscribed_set
+from quorate.assignors.server.ids import few_in_broker_order, subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, lay_out_first, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
 from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_few
 from quorate.assignors.topology import Ints, stable_order
+from quorate.codecs.extension import extension
 
 Bools = npt.NDArray[np.bool_]
 
@@ -44,9 +45,9 @@ def assign_homogeneous(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAss
     a topic has no id, or if partitions are left over, which happens only if a partition has several
     owners.
     """
-    topology = group.topology
     if group.size <= FEW and (group.size <= FEW // 4 or any(group.owned_lists)):
-        return target_of_few(group, assign_few(_few_members(group, jdk), jdk, stable=stable))
+        return assign_few(group, jdk, stable=stable)
+    topology = group.topology
     order = group.hash_order
     topics = subscribed_set(group, int(group.listing_of[order[0]]), jdk)
     subscribed = np.zeros(len(topology), np.bool_)
@@ -80,6 +81,20 @@ def assign_homogeneous(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAss
     if not (changed := (counts != lengths[changing]) | (got > 0)).all():
         numbers, counts, changing = numbers[np.repeat(changed, counts)], counts[changed], changing[changed]
     return target_of_changed(group, order[changing], numbers, counts)
+
+
+def assign_few(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAssignment:
+    """Return the same, computed in C or with lists."""
+    native = extension()
+    if native is not None and not len(group.withheld):
+        order = group.hash_places
+        targets: list[Sequence[int]] = [*group.owned_lists]
+        topics, names = few_in_broker_order(group, group.listing_numbers[order[0]], jdk)
+        changed = native.assign_uniform(group.topology.lists.packed, topics, names, order, targets, jdk, stable)
+        if changed is not None:
+            assignment = Assignment.from_lists(group.topology, group.member_ids, targets)
+            return TargetAssignment(group, assignment, changed)
+    return target_of_few(group, assign_lists(_few_members(group, jdk), jdk, stable=stable))
 
 
 def _first_target(group: GroupSpec, topics: Ints, wanted: Ints, jdk: int) -> TargetAssignment:

@@ -3,7 +3,8 @@
 It returns the same as `homogeneous`, whose arrays take about a millisecond for the smallest group,
 and does not need NumPy. It works on `FewMembers`, which is made from a `GroupSpec`, or by the
 coordinator from its own group. A target is one list of the numbers of partitions, in the order of
-the broker's map of topics, and of the sets in it.
+the broker's map of topics, and of the sets in it. The accelerator has the same in C
+(`assignors/native/uniform.c`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -15,6 +16,7 @@ from quorate.assignors.java_order import copied_set_capacity, hash_map_capacity,
 from quorate.assignors.java_order.few import changed_numbers_in_order, few_numbers_in_order, may_be_crowded
 from quorate.assignors.java_order.hash_map import TREE_FROM
 from quorate.assignors.topic_lists import TopicLists
+from quorate.codecs.extension import extension
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.releases import KafkaVersion
 
@@ -88,7 +90,30 @@ class FewMembers:
     previous: Callable[[int], Previous]
 
 
-def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, list[int]]]:
+def assign_in_c(
+    lists: TopicLists,
+    counts: list[int],
+    unowned: list[int],
+    previous: Callable[[int], list[int]],
+    jdk: int,
+    *,
+    stable: bool,
+) -> list[tuple[int, Sequence[int]]] | None:
+    """Return the same as `assign_lists`; `None` if that is needed.
+
+    The members are numbered in HashMap order, and subscribe to all topics. `counts` and `unowned`
+    are those of `FewMembers`. `previous`: returns the previous target of a member with partitions,
+    in the order of its record.
+    """
+    native = extension()
+    if native is None:
+        return None
+    targets: list[Sequence[int]] = [()] * len(counts)
+    changed = native.assign_few(lists.packed, counts, unowned, previous, targets, jdk, stable)
+    return None if changed is None else [(member, targets[member]) for member in changed]
+
+
+def assign_lists(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, Sequence[int]]]:
     """Return the members whose target changes, in the order of their records, and their targets.
 
     Topics and partitions are in record order. Raises `AssignorError`, see
@@ -134,7 +159,7 @@ def assign_few(few: FewMembers, jdk: int, *, stable: bool) -> list[tuple[int, li
     if len(row) > wanted_by_all:
         raise AssignorError(LEFT_OVER)
     at = 0
-    changed: list[tuple[int, list[int]]] = []
+    changed: list[tuple[int, Sequence[int]]] = []
     for member, before, kept, wanted, loses in changing:
         added = row[at : at + wanted]  # fewer if some partitions have several owners
         at += len(added)

@@ -18,6 +18,7 @@ from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.subscribers import range_owners, subscriber_sets
 from quorate.assignors.target import TargetAssignment, target_of_all, target_of_all_few
 from quorate.assignors.topology import Ints, Topology, grouped, sorted_by, stable_order
+from quorate.codecs.extension import extension
 from quorate.codecs.releases import KafkaVersion
 
 OLDEST = KafkaVersion(4, 0, 0)
@@ -38,10 +39,11 @@ class ServerRangeAssignor(KafkaServerAssignor):
 
     def target(self, group: GroupSpec) -> TargetAssignment:
         """Return the target assignment; see `KafkaServerAssignor.target`."""
-        self._require_version(OLDEST)
-        if not len(group):
+        if self.version is not self._checked:
+            self._require_version(OLDEST)
+        if not group.member_ids:
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
-        if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
+        if (self.subscription_type or group.subscription_type) is SubscriptionType.HOMOGENEOUS:
             if group.size <= FEW:
                 found = assign_few(group, self.jdk)
                 if found is not None:
@@ -64,12 +66,18 @@ class ServerRangeAssignor(KafkaServerAssignor):
 
 
 def assign_few(group: GroupSpec, jdk: int) -> TargetAssignment | None:
-    """Return the target assignment of a group with one subscription, computed with lists.
+    """Return the target assignment of a group with one subscription, computed in C or with lists.
 
     `None` if a map of topics may have a crowded bucket. Raises `AssignorError`.
     """
-    members, lists = group.sorted_places, group.topology.lists
-    topics = few_in_broker_order(group, group.listing_numbers[members[0]], jdk)
+    native, lists = extension(), group.topology.lists
+    if native is not None and len(group.listings) == 1:
+        topics, _ = few_in_broker_order(group, 0, jdk)
+        found = native.assign_range(lists.packed, topics, group.members, "instance_id")
+        if found is not None:
+            return target_of_all_few(group, found)
+    members = group.sorted_places
+    topics, _ = few_in_broker_order(group, group.listing_numbers[members[0]], jdk)
     capacity = java_order.table_size(len(topics) * 4 // 3 + 1)
     if lists.is_crowded(topics, capacity):
         return None

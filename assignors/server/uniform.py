@@ -29,9 +29,10 @@ class UniformAssignor(KafkaServerAssignor):
 
     def target(self, group: GroupSpec) -> TargetAssignment:
         """Return the target assignment; see `KafkaServerAssignor.target`."""
-        self._require_version(OLDEST)
-        if not len(group):
+        if self.version is not self._checked:
+            self._require_version(OLDEST)
+        if not group.member_ids:
             return target_of_changed(group, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
-        if self._type_of(group) is SubscriptionType.HOMOGENEOUS:
+        if (self.subscription_type or group.subscription_type) is SubscriptionType.HOMOGENEOUS:
             return assign_homogeneous(group, self.jdk, stable=self._keeps_extra)
         return assign_heterogeneous(group, self.jdk)

@@ -196,6 +196,7 @@ static int module_exec(PyObject *module) {
     return add_type(module, &program_spec) && add_type(module, &record_spec) && add_type(module, &maker_spec) &&
                    add_counted_dict(module) &&
                    PyModule_AddFunctions(module, batch_methods) == 0 && PyModule_AddFunctions(module, column_methods) == 0 &&
+                   PyModule_AddFunctions(module, range_methods) == 0 && PyModule_AddFunctions(module, uniform_methods) == 0 &&
                    PyModule_AddIntConstant(module, "API", API) == 0
                ? 0
                : -1;
@@ -212,7 +213,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_native",
-    .m_doc = "Decoders, encoders and loops of quorate.codecs in C.",
+    .m_doc = "Decoders, encoders and loops of quorate.codecs, and assignors of small groups, in C.",
     .m_slots = module_slots,
 };
 

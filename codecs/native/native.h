@@ -104,11 +104,15 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 9 /* as in codecs/extension.py */
+#define API 10 /* as in codecs/extension.py */
 
 /* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];
 extern PyMethodDef column_methods[];
 void prepare_crc(void);
+
+/* Assignors of small groups, in assignors/native: divide.c, uniform.c. */
+extern PyMethodDef range_methods[];
+extern PyMethodDef uniform_methods[];
 
 #endif

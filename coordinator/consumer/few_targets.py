@@ -4,12 +4,19 @@ It is `run_assignor` without a `GroupSpec`: most groups are small, and for those
 longer to make than the assignment. NumPy is not needed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 
 from quorate.assignors.java_order import copied_set, copied_set_capacity
 from quorate.assignors.java_order.few import few_in_order, map_of_timeline
-from quorate.assignors.server.homogeneous_few import STABLE_SINCE, FewMembers, Previous, assign_few, previous_target
+from quorate.assignors.server.homogeneous_few import (
+    STABLE_SINCE,
+    FewMembers,
+    Previous,
+    assign_in_c,
+    assign_lists,
+    previous_target,
+)
 from quorate.assignors.subscription_type import SubscriptionType
 from quorate.assignors.topic_lists import TopicLists
 from quorate.codecs import Uuid
@@ -59,13 +66,21 @@ def few_targets(shard: CoordinatorShard, request: TargetRequest) -> NewTargets |
         return None
     counts = list(map(index.counts.get, order, repeat(0)))
 
-    def previous(place: int) -> Previous:
-        record = {topics.number_of[one.topic_id]: one.partitions for one in stored[order[place]]}
-        return previous_target(topics.lists, record, 0, jdk)
+    def record(place: int) -> list[int]:
+        numbers: list[int] = []
+        for one in stored[order[place]]:
+            numbers += topics.lists.numbers(topics.number_of[one.topic_id], one.partitions)
+        return numbers
 
-    places = range(len(order))
-    few = FewMembers(topics.lists, topics.subscribed, places, counts, counts, unowned, topics.total, previous)
-    found = assign_few(few, jdk, stable=shard.config.kafka_version >= STABLE_SINCE)
+    def previous(place: int) -> Previous:
+        return previous_target(topics.lists, topics.lists.by_topic(record(place)), 0, jdk)
+
+    stable = shard.config.kafka_version >= STABLE_SINCE
+    found = assign_in_c(topics.lists, counts, unowned, record, jdk, stable=stable)
+    if found is None:
+        places = range(len(order))
+        few = FewMembers(topics.lists, topics.subscribed, places, counts, counts, unowned, topics.total, previous)
+        found = assign_lists(few, jdk, stable=stable)
     changed = {order[place]: topics.by_id(numbers) for place, numbers in found}
     return NewTargets(order, changed)
 
@@ -96,7 +111,7 @@ class _Topics:
         self.total = first[-1]
         self.lists = TopicLists(ids, first, topic_of, partition_of)
 
-    def by_id(self, numbers: list[int]) -> dict[Uuid, list[int]]:
+    def by_id(self, numbers: Sequence[int]) -> dict[Uuid, list[int]]:
         """Return a target's partitions by topic."""
         ids = self.ids
         return {ids[topic]: partitions for topic, partitions in self.lists.by_topic(numbers).items()}

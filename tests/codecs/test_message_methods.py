@@ -100,6 +100,20 @@ def test_a_function_of_positional_values_needs_distinct_fields(name: str) -> Non
         positional(OffsetCommitKey, *names)
 
 
+class Slotted:
+    """A class with slots that is no dataclass."""
+
+    __slots__ = ("one", "other")
+
+
+def test_classes_that_only_have_slots_need_all_values() -> None:
+    for make in (positional(Slotted, "other", "one"), positional_in_python(Slotted, ("other", "one"), {})):
+        made: Any = make(2, 1)
+        assert (made.one, made.other) == (1, 2)
+    with pytest.raises(TypeError, match="Slotted needs other"):
+        positional(Slotted, "one")
+
+
 @needs_accelerator
 def test_slots_and_values_of_different_numbers_are_rejected() -> None:
     cls = OffsetCommitKey

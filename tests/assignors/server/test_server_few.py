@@ -15,7 +15,7 @@ from quorate.assignors.java_order import JavaHashSet, copied_set_capacity
 from quorate.assignors.java_order.few import changed_numbers_in_order
 from quorate.assignors.server import UniformAssignor, homogeneous
 from quorate.assignors.server import range as by_range
-from quorate.codecs import Uuid
+from quorate.codecs import Uuid, extension
 from tests.assignors.server_cases import next_server_round, server_case
 from tests.assignors.server_differential import SIZES, ours
 from tests.conftest import CI
@@ -24,8 +24,33 @@ from tests.extent import portion
 START = 0 if CI else int.from_bytes(os.urandom(4), "big")
 
 
+class Counted:
+    """The accelerator's assignors, and how many groups they assigned."""
+
+    def __init__(self, native: Any) -> None:
+        self.native, self.assigned = native, 0
+
+    def __getattr__(self, name: str) -> Any:
+        def counted(*args: Any) -> Any:
+            found = getattr(self.native, name)(*args)
+            self.assigned += found is not None
+            return found
+
+        return counted
+
+
+@pytest.fixture
+def accelerator() -> Any:
+    if extension.extension() is None:
+        pytest.skip("installed without a compiler")
+    return Counted(extension.extension())
+
+
 @pytest.mark.parametrize(("name", "module"), [("uniform", homogeneous), ("range", by_range)])
-def test_lists_and_arrays_give_the_same_records(name: str, module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("in_c", [True, False])
+def test_lists_and_arrays_give_the_same_records(
+    name: str, module: Any, in_c: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     by_lists = 0
     own = module.assign_few
 
@@ -35,6 +60,8 @@ def test_lists_and_arrays_give_the_same_records(name: str, module: Any, monkeypa
         by_lists += found is not None
         return found
 
+    native = request.getfixturevalue("accelerator") if in_c else None
+    monkeypatch.setattr(extension, "_extension", native)
     monkeypatch.setattr(module, "assign_few", counted)
     count = portion(600)
     for seed in range(START, START + count):
@@ -50,6 +77,8 @@ def test_lists_and_arrays_give_the_same_records(name: str, module: Any, monkeypa
                 break
             case = next_server_round(rng, case, arrays["assignment"])
     assert by_lists > count
+    if native is not None:
+        assert native.assigned > by_lists / 2
 
 
 def test_deleted_topics_count_in_the_order_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
