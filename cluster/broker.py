@@ -114,17 +114,20 @@ class Broker:
                 backlog=1024,
                 ssl=self.cluster.security.tls,
             )
+            sockets = self._server.sockets
         except (OSError, OverflowError) as error:
-            why = _why(error) if isinstance(error, OSError) else "ports are numbers up to 65535"
-            raise ClusterError(
-                f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}"
-            ) from None
-        if not self._server.sockets:  # asyncio ignores the error of socket() itself
+            sockets = ()
+            if isinstance(error, OverflowError) or error.errno is not None:
+                why = _why(error) if isinstance(error, OSError) else "ports are numbers up to 65535"
+                raise ClusterError(
+                    f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}"
+                ) from None
+        if not sockets:  # asyncio ignores the error of socket() itself; since Python 3.13 its own one has no number
             raise ClusterError(
                 f"broker {self.id} cannot listen: this process has too many open files",
                 "raise the limit, for example with `ulimit -n 10000`, or start fewer brokers",
             )
-        self.listen_port = self._server.sockets[0].getsockname()[1]
+        self.listen_port = sockets[0].getsockname()[1]
         self.port = self.port or self.listen_port
         self.serving = True
         self._look_for_idle()

@@ -203,6 +203,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.reads = 0
         handle._run()
         self.now_ns += self.step_ns
+        # Since Python 3.13, the exception that a task raised keeps this frame. With the handle it
+        # would keep the task, too, and an exception that is lost would not be reported.
+        del handle
 
     # ---- running
 
