@@ -42,8 +42,6 @@ _OWN = {MAX_PARTITIONS: ConfigKey(name=MAX_PARTITIONS, type=ConfigType.LONG, def
 ALL = None
 """Stands for all brokers, in place of an id."""
 _COORDINATORS = frozenset(config_fields())
-_OF_AUTHORIZER = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
-"""Configs that Kafka's authorizer reads, and no table of Kafka has."""
 
 
 def check_release(version: KafkaVersion) -> None:
@@ -100,7 +98,7 @@ class BrokerConfigs:
     @property
     def ignored(self) -> list[str]:
         """Notices of configs that brokers ignore, because no release of Kafka has them."""
-        read = _OWN.keys() | _COORDINATORS | _OF_AUTHORIZER
+        read = _OWN.keys() | _COORDINATORS
         return [
             notice
             for name in self.properties

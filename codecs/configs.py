@@ -252,11 +252,15 @@ def unknown_broker_config(name: str) -> str | None:
     """Return a notice for a config that no release of Kafka has, which brokers ignore."""
     own, known = _without_listener(name), _broker_names()
     mechanism = own is not name and own.partition(".")[2] in known  # listener.name.LISTENER.MECHANISM.NAME
-    if own in known or mechanism or name in THROTTLES:
+    if own in known or mechanism or name in THROTTLES or name in _OF_AUTHORIZER:
         return None
     notice = f"properties: Kafka has no config {name}, and brokers ignore it"
     hint = suggestion(own, known, "", 1)
     return f"{notice}; {hint}" if hint else notice
+
+
+_OF_AUTHORIZER = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+"""Configs that Kafka's authorizer reads, and no table of Kafka has."""
 
 
 def _without_listener(name: str) -> str:

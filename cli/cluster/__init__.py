@@ -191,6 +191,8 @@ def up(
 
         if name not in lab_names():
             with start(name, requested, report) as lab:
+                for text in lab.start_notes:
+                    note(text)
                 lines = _shown(lab, as_json, news=f"up in {time.monotonic() - began:.1f} s")
         else:
             with attached(name, report) as lab:

@@ -192,6 +192,11 @@ class KafkaCluster(ObservedCluster):
         return self._plan
 
     @property
+    def start_notes(self) -> Sequence[str]:
+        """Reports of the first start: configs that brokers ignore."""
+        return self._plan.ignored
+
+    @property
     def lab_name(self) -> str | None:
         """Name of the lab; `None` if the cluster ends with this process."""
         return self._session.name if self._attached else None

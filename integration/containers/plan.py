@@ -12,7 +12,7 @@ from typing import Self
 
 from quorate.cluster.errors import ClusterError
 from quorate.cluster.interface import TEST_PROPERTIES, racks_of_brokers
-from quorate.codecs.configs import similar_broker_config
+from quorate.codecs.configs import similar_broker_config, unknown_broker_config
 from quorate.integration.plan import ClusterPlan
 
 CLIENT_PORT = 9092
@@ -82,6 +82,11 @@ class ContainersPlan(ClusterPlan):
             heap_mb=heap_mb,
             disk_mb=dict(disk_mb),
         )
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Notices of configs that brokers ignore, because no release of Kafka has them."""
+        return tuple(notice for name in self.properties if (notice := unknown_broker_config(name)) is not None)
 
     @property
     def names(self) -> dict[int, str]:

@@ -252,7 +252,9 @@ def test_a_broker_cannot_be_cut_off_from_itself(on: Callable[..., Ended]) -> Non
 
 
 def test_a_downgrade_below_the_version_of_the_data_says_how_to_go_back(name: str) -> None:
-    assert quorate("cluster", "up", "--name", name, "--brokers", "1", "--racks", "a").status == 0
+    started = quorate("cluster", "up", "--name", name, "--brokers", "1", "--racks", "a", "--property", "nope=1")
+    assert started.status == 0
+    assert "properties: Kafka has no config nope, and brokers ignore it" in started.err
     ended = quorate("cluster", "upgrade", "4.0.2", "--name", name)
     assert ended.status == 1
     assert f"to go back: quorate cluster upgrade 4.3.1 --name {name}" in ended.err

@@ -63,6 +63,11 @@ def lab(states=("running", "running", "running"), name="lab", **changed):
     )
 
 
+def test_configs_that_kafka_does_not_have_are_in_the_notes_of_the_start():
+    names = ["nope", "log.retention.ms", "super.users", "listener.name.client.ssl.keystore.location"]
+    assert plan(dict.fromkeys(names, "1")).ignored == ("properties: Kafka has no config nope, and brokers ignore it",)
+
+
 HEALTHY = Survey(
     unfenced=frozenset({1, 2, 3}),
     controller=2,
