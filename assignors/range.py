@@ -8,7 +8,7 @@ co-partitioned. Members' partitions are then listed by topic name, otherwise in 
 order of topics.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
-from quorate.assignors.model import Assignment
+from quorate.assignors.model import Assignment, Member
 from quorate.assignors.range_few import assign_few
+from quorate.assignors.small_groups import small_groups_in_c
 from quorate.assignors.subscribers import (
     SubscriberSets,
     assigned_by_topic,
@@ -50,6 +51,15 @@ class RangeAssignor(Assignor):
 
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
         self._uses_racks = version >= KafkaVersion(3, 5)
+        self._in_c = small_groups_in_c() if self._uses_racks and type(self) is RangeAssignor else None
+
+    def assign(self, members: Mapping[str, Member], topology: Topology) -> Assignment:
+        """Assign the partitions of the subscribed topics; see `Assignor.assign`."""
+        if self._in_c is not None and len(members) + topology.partition_count <= FEW and topology.is_plain:
+            lists = self._in_c.range(members, topology.index, topology.starts)
+            if lists is not None:
+                return Assignment.from_lists(topology, tuple(members), lists)
+        return super().assign(members, topology)
 
     def assign_group(self, group: GroupSpec) -> Assignment:
         """Assign a prepared group; see `Assignor.assign`."""

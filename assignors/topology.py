@@ -121,8 +121,8 @@ class Topology:
             raise ValueError("duplicate topic name")
         self.first: Ints = np.zeros(len(self.topics) + 1, np.int64)
         np.cumsum([topic.partitions for topic in self.topics], out=self.first[1:])
-        self._starts: list[int] = self.first.tolist()  # read in half the time, one by one
-        self.partition_count = self._starts[-1]
+        self.starts: list[int] = self.first.tolist()  # the same as a list, which is read in half the time
+        self.partition_count = self.starts[-1]
 
     @classmethod
     def of(
@@ -199,6 +199,14 @@ class Topology:
         return not self._position and int(self.sizes.max(initial=0)) <= 1 << 16
 
     @cached_property
+    def is_plain(self) -> bool:
+        """Whether the partitions of each topic are 0, 1, 2 …, and its name is no subclass of `str`.
+
+        The accelerator assigns only such topics.
+        """
+        return not self._position and all(type(topic.name) is str for topic in self.topics)
+
+    @cached_property
     def lists(self) -> TopicLists:
         """The same as lists, for small groups."""
         ids = [topic.id or Uuid.ZERO for topic in self.topics]
@@ -226,7 +234,7 @@ class Topology:
             return -1
         if index in self._position:
             return self._position[index].get(partition, -1)
-        return self._starts[index] + partition if 0 <= partition < self.topics[index].partitions else -1
+        return self.starts[index] + partition if 0 <= partition < self.topics[index].partitions else -1
 
     @cached_property
     def index_by_id(self) -> dict[Uuid, int]:

@@ -47,6 +47,22 @@ class Maker:
     def __new__(cls, of: type, slots: tuple[str, ...], given: int, defaults: tuple[Any, ...], /) -> Maker: ...
     def make(self, /, *values: Any) -> Any: ...
 
+@final
+class SmallGroups:
+    def __new__(cls, member: type, partition: type, /) -> SmallGroups: ...
+    def range(
+        self, members: Mapping[str, Any], index: dict[str, int], first: list[int], /
+    ) -> list[tuple[int, ...]] | None: ...
+    def sticky(
+        self,
+        members: Mapping[str, Any],
+        index: dict[str, int],
+        first: list[int],
+        cooperative: bool,
+        as_of_3_7: bool,
+        /,
+    ) -> list[tuple[int, ...]] | None: ...
+
 class NativeDict(dict[Any, Any]):
     slots: int
 

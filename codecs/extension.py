@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         NativeCodec = _native.NativeCodec
         RecordCodec = _native.RecordCodec
         Maker = _native.Maker
+        SmallGroups = _native.SmallGroups
         NativeDict = _native.NativeDict
         batch_starts = staticmethod(_native.batch_starts)
         batch_headers = staticmethod(_native.batch_headers)
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
         assign_uniform = staticmethod(_native.assign_uniform)
 
 
-API: Final = 10
+API: Final = 11
 """As in `codecs/native/native.h`; raised with each change of a function's arguments."""
 
 

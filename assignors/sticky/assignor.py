@@ -12,6 +12,7 @@ import numpy as np
 from quorate.assignors.assignor import Assignor
 from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment, AssignorError, Member
+from quorate.assignors.small_groups import small_groups_in_c
 from quorate.assignors.sticky.constrained import Dealt, assign_equal
 from quorate.assignors.sticky.few import assign_few, owned_in_user_data
 from quorate.assignors.sticky.general import assign_different
@@ -45,6 +46,8 @@ class _Sticky(Assignor):
     def __init__(self, *, version: KafkaVersion = KafkaVersion.NEWEST) -> None:
         self.version = version
         self._as_of_3_7 = version >= KafkaVersion(3, 7)  # compared once: it takes a microsecond
+        own = type(self) in (StickyAssignor, CooperativeStickyAssignor)
+        self._in_c = small_groups_in_c() if own and version >= OLDEST else None
 
     def assign(self, members: Mapping[str, Member], topology: Topology, *, max_generation: int = -1) -> Assignment:
         """Assign the partitions of the subscribed topics.
@@ -55,6 +58,11 @@ class _Sticky(Assignor):
         which Kafka's assignor stores. Members with a lower generation count as stale, even if no
         member has a higher one now.
         """
+        if self._in_c is not None and len(members) + topology.partition_count <= FEW and topology.is_plain:
+            options = self._hands_over, self._as_of_3_7
+            lists = self._in_c.sticky(members, topology.index, topology.starts, *options)
+            if lists is not None:
+                return Assignment.from_lists(topology, tuple(members), lists)
         return self.assign_group(GroupSpec(members, topology), max_generation=max_generation)
 
     def assign_group(self, group: GroupSpec, *, max_generation: int = -1) -> Assignment:

@@ -194,7 +194,7 @@ static bool add_type(PyObject *module, PyType_Spec *spec) {
 static int module_exec(PyObject *module) {
     prepare_crc();
     return add_type(module, &program_spec) && add_type(module, &record_spec) && add_type(module, &maker_spec) &&
-                   add_counted_dict(module) &&
+                   add_type(module, &small_groups_spec) && add_counted_dict(module) &&
                    PyModule_AddFunctions(module, batch_methods) == 0 && PyModule_AddFunctions(module, column_methods) == 0 &&
                    PyModule_AddFunctions(module, range_methods) == 0 && PyModule_AddFunctions(module, uniform_methods) == 0 &&
                    PyModule_AddIntConstant(module, "API", API) == 0

@@ -90,6 +90,7 @@ static inline PyObject *dict_get(PyObject *dict, PyObject *key) {
 bool add_counted_dict(PyObject *module);
 extern PyType_Spec record_spec;
 extern PyType_Spec maker_spec;
+extern PyType_Spec small_groups_spec;
 
 /* Return the offset of a slot that a class or its base declares; or -1, with an exception. */
 Py_ssize_t slot_offset(PyTypeObject *cls, const char *name);
@@ -104,7 +105,7 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 10 /* as in codecs/extension.py */
+#define API 11 /* as in codecs/extension.py */
 
 /* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];

@@ -1,6 +1,7 @@
-"""Client-side assignors give the same with lists as with arrays.
+"""Client-side assignors give the same with lists, with arrays, and in C.
 
-Both are compared with Kafka's in `test_differential_client`.
+They are compared with Kafka's in `test_differential_client`. `test_small_groups` has more groups
+for C.
 """
 
 import os
@@ -34,7 +35,7 @@ ASSIGNORS: dict[str, tuple[Any, Callable[..., Assignor]]] = {
 
 @pytest.mark.parametrize("name", ASSIGNORS)
 @pytest.mark.parametrize("version", [KafkaVersion.NEWEST, KafkaVersion(3, 6)])
-def test_lists_and_arrays_give_the_same_assignment(
+def test_lists_arrays_and_c_give_the_same_assignment(
     name: str, version: KafkaVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module, cls = ASSIGNORS[name]
@@ -48,17 +49,19 @@ def test_lists_and_arrays_give_the_same_assignment(
         return found
 
     monkeypatch.setattr(module, "assign_few", counted)
-    assignor = cls(version=version)
+    assignor: Any = cls(version=version)
+    in_c = getattr(assignor, "_in_c", None)
     count = 1500 if is_full() else 150
     for seed in range(START, START + count):
         case, rng = case_of(name, seed), Random(seed)
         for number in range(3):
             members, topology = read_case(case)
             results = []
-            for few in (1 << 40, -1):
+            for few, native in ((1 << 40, None), (-1, None), *([(1 << 40, in_c)] if in_c else [])):
                 monkeypatch.setattr(module, "FEW", few)
+                monkeypatch.setattr(assignor, "_in_c", native, raising=False)
                 results.append({member: list(given) for member, given in assignor.assign(members, topology).items()})
-            assert results[0] == results[1], f"seed {seed}, round {number}: {case}"
+            assert all(result == results[0] for result in results), f"seed {seed}, round {number}: {case}"
             if is_odd(seed):
                 break
             given = {member: [f"{topic}-{one}" for topic, one in owned] for member, owned in results[0].items()}
