@@ -86,7 +86,7 @@ static void set_shares(Group *g, bool is_stable) {
         int32_t member = g->order[place];
         /* Each of the last members gets an extra partition. */
         bool more = extra && (!is_stable || g->members - place <= extra || g->usable[member] > least);
-        extra -= more && (!is_stable || g->members - place > extra);
+        extra -= more;
         g->shares[member] = least + more;
     }
 }
@@ -121,7 +121,8 @@ static void order_target(Group *g, int32_t *numbers, int32_t count, int32_t used
         memset(&g->slots[g->used[i]], 0, sizeof *g->slots);
 }
 
-/* Put a previous target into the order in which the broker's map has it after reading the record. */
+/* Put a previous target into the order in which the broker's map has it after reading the record.
+ * Whether sets have trees is checked when the new target is made. */
 static bool order_previous(Group *g, int32_t member) {
     int32_t *numbers = g->old + g->starts[member], count = g->counts[member], used_count = 0;
     for (int32_t i = 0; i < count; i++)
@@ -132,14 +133,6 @@ static bool order_previous(Group *g, int32_t member) {
         Slot *slot = &g->slots[g->used[rank]];
         slot->rank = rank;
         slot->mask = copied_set_capacity(g, slot->given) - 1; /* it has room for all */
-        if (slot->given >= TREE_FROM && slot->highest > slot->mask) {
-            int32_t found = 0;
-            for (int32_t i = 0; i < count; i++)
-                if (g->topic_of[numbers[i]] == g->used[rank])
-                    g->hashes[found++] = numbers[i] - g->topics.first[g->used[rank]];
-            if (is_crowded(g->hashes, found, slot->mask + 1, TREE_FROM - 1))
-                return false;
-        }
     }
     order_target(g, numbers, count, used_count);
     return true;
@@ -182,10 +175,9 @@ static bool set_masks(Group *g, const int32_t *old, int32_t old_length, const in
                       int32_t used_count) {
     for (int32_t i = 0; i < used_count; i++) {
         Slot *slot = &g->slots[g->used[i]];
-        int32_t given = slot->kept ? slot->given : 0; /* else it is a new set */
-        int32_t most = slot->kept + slot->added, capacity = copied_set_capacity(g, given);
-        slot->mask = grown(most > given ? most : given, capacity) - 1;
-        if (most == 0 || slot->given + slot->added < TREE_FROM || slot->highest <= slot->mask)
+        int32_t capacity = copied_set_capacity(g, slot->given); /* it has room for what was given */
+        slot->mask = grown(slot->kept + slot->added, capacity) - 1;
+        if (slot->given + slot->added < TREE_FROM || slot->highest <= slot->mask)
             continue;
         int32_t topic = g->used[i], first = g->topics.first[topic], found = 0;
         for (int32_t one = 0; one < old_length; one++)
