@@ -13,3 +13,7 @@ class SubscriptionType(Enum):
     """All members subscribe to the same topics."""
 
     HETEROGENEOUS = "HETEROGENEOUS"
+
+
+HOMOGENEOUS = SubscriptionType.HOMOGENEOUS
+"""The same: Python 3.11 takes 60 ns to find it in the class."""

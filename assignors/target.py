@@ -11,6 +11,7 @@ from quorate.assignors.group import GroupSpec
 from quorate.assignors.model import Assignment
 from quorate.assignors.topology import BLOCK, Ints, runs
 from quorate.codecs import Uuid
+from quorate.codecs.message_methods import positional
 
 Record = tuple[tuple[Uuid, tuple[int, ...]], ...]
 """A member's target assignment as the coordinator writes it: topic ids with partitions."""
@@ -30,12 +31,12 @@ class TargetAssignment:
         self,
         group: GroupSpec,
         assignment: Assignment,
-        changed: Ints | list[int] | Callable[[], Ints],
+        changed: Ints | Callable[[], Ints],
         special_records: Mapping[int, Record] = MappingProxyType({}),
     ) -> None:
         self.group = group
         self.assignment = assignment
-        self._changed = changed
+        self._changed: Ints | list[int] | Callable[[], Ints] | None = changed
         self.special_records = special_records
 
     @property
@@ -45,11 +46,15 @@ class TargetAssignment:
         They are in the order in which the coordinator writes their records. (For a member without a
         previous target it writes an empty record too.)
         """
-        if isinstance(self._changed, list):
-            self._changed = np.array(self._changed, np.int64)
-        elif callable(self._changed):
-            self._changed = self._changed()
-        return self._changed
+        changed = self._changed
+        if callable(changed):
+            changed = changed()
+        elif changed is None:
+            changed = changed_members(self.group, self.assignment.partitions, self.assignment.counts)
+        elif isinstance(changed, list):
+            changed = np.array(changed, np.int64)
+        self._changed = changed
+        return changed
 
     def record(self, member: int) -> Record:
         """Return the record of a changed member; `member` is its number in the group."""
@@ -131,21 +136,15 @@ def _members_at_once(group: GroupSpec, partitions: int) -> int:
     return max(1, len(group) * BLOCK // (partitions + len(group.owned) + 1))
 
 
-def target_of_all_few(group: GroupSpec, numbers: Sequence[Sequence[int]]) -> TargetAssignment:
-    """Return the same as `target_of_all`, of the partitions of each member as lists."""
-
-    def changed() -> Ints:
-        pairs = zip(group.owned_lists, numbers, strict=True)
-        differ = [len(before) != len(after) or {*before} != {*after} for before, after in pairs]
-        return np.array([member for member in group.hash_places if differ[member]], np.int64)
-
-    return TargetAssignment(group, Assignment.from_lists(group.topology, group.member_ids, numbers), changed)
+_target = positional(TargetAssignment, "group", "assignment", "_changed", "special_records")
+_NO_RECORDS: Mapping[int, Record] = MappingProxyType({})
 
 
-def target_of_few(group: GroupSpec, changed: Sequence[tuple[int, Sequence[int]]]) -> TargetAssignment:
-    """Return the target assignment if only these members get new partitions."""
-    numbers: list[Sequence[int]] = list(group.owned_lists)
-    for member, target in changed:
-        numbers[member] = target
-    assignment = Assignment.from_lists(group.topology, group.member_ids, numbers)
-    return TargetAssignment(group, assignment, [member for member, _ in changed])
+def target_of_lists(
+    group: GroupSpec, numbers: list[Sequence[int]], changed: list[int] | None = None
+) -> TargetAssignment:
+    """Return the target assignment of the partitions of each member.
+
+    `changed`: members that get new ones; by default they are found when they are read.
+    """
+    return _target(group, Assignment.from_lists(group.topology, group.member_ids, numbers), changed, _NO_RECORDS)

@@ -108,15 +108,19 @@ static Slot *slot_of(Group *g, int32_t number, int32_t *used_count) {
 
 /* Sort the partitions of one target by topic, bucket, and the order given. Then forget its topics. */
 static void order_target(Group *g, int32_t *numbers, int32_t count, int32_t used_count) {
+    bool is_sorted = true;
     for (int32_t i = 0; i < count; i++) {
         int32_t topic = g->topic_of[numbers[i]];
         uint64_t bucket = (numbers[i] - g->topics.first[topic]) & g->slots[topic].mask;
         g->keys[i] = (uint64_t)g->slots[topic].rank << 40 | bucket << 20 | (uint32_t)i;
-        g->hashes[i] = numbers[i];
+        is_sorted &= i == 0 || g->keys[i - 1] < g->keys[i];
     }
-    sort_keys(g->keys, count);
-    for (int32_t i = 0; i < count; i++)
-        numbers[i] = g->hashes[g->keys[i] & ((1 << 20) - 1)];
+    if (!is_sorted) {
+        memcpy(g->hashes, numbers, count * sizeof *numbers);
+        sort_keys(g->keys, count);
+        for (int32_t i = 0; i < count; i++)
+            numbers[i] = (int32_t)g->hashes[g->keys[i] & ((1 << 20) - 1)];
+    }
     for (int32_t i = 0; i < used_count; i++)
         memset(&g->slots[g->used[i]], 0, sizeof *g->slots);
 }

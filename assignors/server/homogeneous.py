@@ -25,7 +25,7 @@ from quorate.assignors.server.homogeneous_few import (
 from quorate.assignors.server.ids import few_in_broker_order, subscribed_few, subscribed_set
 from quorate.assignors.server.layout import Step, lay_out, lay_out_first, replayed
 from quorate.assignors.server.old_targets import OldTargets, deleted_topics, old_targets
-from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_few
+from quorate.assignors.target import TargetAssignment, target_of_changed, target_of_lists
 from quorate.assignors.topology import Ints, stable_order
 from quorate.codecs.extension import extension
 
@@ -86,15 +86,18 @@ def assign_homogeneous(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAss
 def assign_few(group: GroupSpec, jdk: int, *, stable: bool) -> TargetAssignment:
     """Return the same, computed in C or with lists."""
     native = extension()
+    targets: list[Sequence[int]] = [*group.owned_lists]
     if native is not None and not len(group.withheld):
         order = group.hash_places
-        targets: list[Sequence[int]] = [*group.owned_lists]
         topics, names = few_in_broker_order(group, group.listing_numbers[order[0]], jdk)
         changed = native.assign_uniform(group.topology.lists.packed, topics, names, order, targets, jdk, stable)
         if changed is not None:
-            assignment = Assignment.from_lists(group.topology, group.member_ids, targets)
-            return TargetAssignment(group, assignment, changed)
-    return target_of_few(group, assign_lists(_few_members(group, jdk), jdk, stable=stable))
+            return target_of_lists(group, targets, changed)
+        targets = [*group.owned_lists]
+    found = assign_lists(_few_members(group, jdk), jdk, stable=stable)
+    for member, target in found:
+        targets[member] = target
+    return target_of_lists(group, targets, [member for member, _ in found])
 
 
 def _first_target(group: GroupSpec, topics: Ints, wanted: Ints, jdk: int) -> TargetAssignment:

@@ -10,13 +10,14 @@ from typing import ClassVar
 import numpy as np
 
 from quorate.assignors import java_order
-from quorate.assignors.group import GroupSpec, SubscriptionType
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.range_few import divided
 from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.ids import few_in_broker_order, id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
 from quorate.assignors.subscribers import range_owners, subscriber_sets
-from quorate.assignors.target import TargetAssignment, target_of_all, target_of_all_few
+from quorate.assignors.subscription_type import HOMOGENEOUS
+from quorate.assignors.target import TargetAssignment, target_of_all, target_of_lists
 from quorate.assignors.topology import Ints, Topology, grouped, sorted_by, stable_order
 from quorate.codecs.extension import extension
 from quorate.codecs.releases import KafkaVersion
@@ -43,7 +44,7 @@ class ServerRangeAssignor(KafkaServerAssignor):
             self._require_version(OLDEST)
         if not group.member_ids:
             return target_of_all(group, np.empty(0, np.int64), np.empty(0, np.int64))
-        if (self.subscription_type or group.subscription_type) is SubscriptionType.HOMOGENEOUS:
+        if (self.subscription_type or group.subscription_type) is HOMOGENEOUS:
             if group.size <= FEW:
                 found = assign_few(group, self.jdk)
                 if found is not None:
@@ -75,14 +76,13 @@ def assign_few(group: GroupSpec, jdk: int) -> TargetAssignment | None:
         topics, _ = few_in_broker_order(group, 0, jdk)
         found = native.assign_range(lists.packed, topics, group.members, "instance_id")
         if found is not None:
-            return target_of_all_few(group, found)
+            return target_of_lists(group, found)
     members = group.sorted_places
     topics, _ = few_in_broker_order(group, group.listing_numbers[members[0]], jdk)
     capacity = java_order.table_size(len(topics) * 4 // 3 + 1)
     if lists.is_crowded(topics, capacity):
         return None
-    numbers = divided(lists.first, lists.ordered(topics, capacity), members)
-    return target_of_all_few(group, numbers)
+    return target_of_lists(group, [*divided(lists.first, lists.ordered(topics, capacity), members)])
 
 
 class _TopicMaps:

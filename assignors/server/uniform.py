@@ -7,10 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from quorate.assignors.group import GroupSpec, SubscriptionType
+from quorate.assignors.group import GroupSpec
 from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.heterogeneous import assign_heterogeneous
 from quorate.assignors.server.homogeneous import assign_homogeneous
+from quorate.assignors.subscription_type import HOMOGENEOUS
 from quorate.assignors.target import TargetAssignment, target_of_changed
 from quorate.codecs.releases import KafkaVersion
 
@@ -33,6 +34,6 @@ class UniformAssignor(KafkaServerAssignor):
             self._require_version(OLDEST)
         if not group.member_ids:
             return target_of_changed(group, np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
-        if (self.subscription_type or group.subscription_type) is SubscriptionType.HOMOGENEOUS:
+        if (self.subscription_type or group.subscription_type) is HOMOGENEOUS:
             return assign_homogeneous(group, self.jdk, stable=self._keeps_extra)
         return assign_heterogeneous(group, self.jdk)
