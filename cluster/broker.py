@@ -5,6 +5,7 @@ It does not know what requests mean.
 
 import asyncio
 import errno
+import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -117,12 +118,12 @@ class Broker:
             sockets = self._server.sockets
         except (OSError, OverflowError) as error:
             sockets = ()
-            if isinstance(error, OverflowError) or error.errno is not None:
+            if isinstance(error, OverflowError) or error.errno is not None or _can_open_sockets():
                 why = _why(error) if isinstance(error, OSError) else "ports are numbers up to 65535"
                 raise ClusterError(
                     f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}"
                 ) from None
-        if not sockets:  # asyncio ignores the error of socket() itself; since Python 3.13 its own one has no number
+        if not sockets:  # asyncio ignores the error of socket() itself
             raise ClusterError(
                 f"broker {self.id} cannot listen: this process has too many open files",
                 "raise the limit, for example with `ulimit -n 10000`, or start fewer brokers",
@@ -275,6 +276,18 @@ class Broker:
 def endpoint(host: str, port: int) -> str:
     """Return HOST:PORT, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _can_open_sockets() -> bool:
+    """Return whether this process may open more files.
+
+    Since Python 3.13 asyncio's error has no number, for an address of another machine as well.
+    """
+    try:
+        socket.socket().close()
+    except OSError:
+        return False
+    return True
 
 
 def _why(error: OSError) -> str:
