@@ -4,15 +4,16 @@ The response needs no further work: no records, the same epoch, no assignment. I
 full handler (`heartbeat`).
 """
 
-from functools import lru_cache
-
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
+from quorate.codecs.message_methods import positional
 from quorate.coordinator.consumer.leaving import SESSIONS
 from quorate.coordinator.results import RequestContext, Result
 from quorate.coordinator.shard import CoordinatorShard
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.consumer_member import MemberState
 
+_response = positional(ConsumerGroupHeartbeatResponse, "member_id", "member_epoch", "heartbeat_interval_ms")
+_result = positional(Result, "response")
 _STABLE = MemberState.STABLE  # the attribute of the enum takes 0.3 µs in Python 3.11
 
 
@@ -23,8 +24,7 @@ def stable_member_result(
 
     Returns `None`, with nothing done, if the full handler is needed. That is the case unless the
     request changes nothing, the member has the group epoch and the target epoch, no regex may be
-    due, and the metadata hash is current. Plug-ins always need the full handler. Equal results
-    are one object.
+    due, and the metadata hash is current. Plug-ins always need the full handler.
     """
     if (
         request.member_epoch <= 0
@@ -52,9 +52,7 @@ def stable_member_result(
         or group.assignment_epoch != epoch
         or metadata.client_id != context.client_id
         or metadata.client_host != context.client_host
-        or metadata.classic_member_metadata is not None
-        or group.regex_subscribers
-        or (len(group.assignor_votes) > 1 and shard.behaviour.assignor_bumps)  # see `changes_assignor`
+        or not group.all_plain  # regexes may be due, or the assignor may change
         or now_ms >= group.refresh_at_ms
         or epoch < group.refresh_epoch
     ):
@@ -67,13 +65,4 @@ def stable_member_result(
     timer = member.session
     if timer is None or not shard.timers.postpone_timer(timer, now_ms + timeout_ms):
         member.take_session(SESSIONS.start(shard, group_id, member_id, now_ms))
-    return _result(member_id, epoch, interval_ms)
-
-
-@lru_cache(maxsize=16384)
-def _result(member_id: str, epoch: int, interval_ms: int) -> Result[ConsumerGroupHeartbeatResponse]:
-    return Result(
-        response=ConsumerGroupHeartbeatResponse(
-            member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval_ms
-        )
-    )
+    return _result(_response(member_id, epoch, interval_ms))

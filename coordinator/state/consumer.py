@@ -30,6 +30,9 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     preferred server-side assignor, and protocol of classic members. `partition_metadata`: the topic
     metadata record (type 4) of brokers before KIP-1101, until its tombstone.
 
+    `all_plain`: whether all members joined by the new protocol, subscribe by name, and agree on the
+    server-side assignor as far as they prefer one. A heartbeat reads it instead of three counts.
+
     `forgets_instance_ids`: see `Behaviour`. `target_index`: of the targets of a small group, once
     one was computed.
 
@@ -40,6 +43,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
     __slots__ = (
         "_homogeneous",
         "_recounted",
+        "all_plain",
         "assignor_votes",
         "attached",
         "classic_members",
@@ -70,6 +74,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
         self.static_members: dict[str, str] = {}
         self.forgets_instance_ids = True
         self.classic_members = 0
+        self.all_plain = True
         self.target_index: TargetIndex | None = None
         self.target_epoch_tags: Tags = ()
         self.target_tags: dict[str, Tags] = {}
@@ -239,6 +244,7 @@ class ConsumerGroup(ModernGroup[ConsumerMember, tuple[TopicPartition, ...]]):
                 self.classic_members += change
                 for protocol in metadata.classic_member_metadata.supported_protocols:
                     _count(self.classic_protocols, protocol.name, change)
+        self.all_plain = not self.regex_subscribers and not self.classic_members and len(self.assignor_votes) < 2
 
     def _count(self, found: Recount) -> None:
         self._recounted = None

@@ -30,6 +30,7 @@ def described(state: CoordinatorState) -> dict[str, Any]:
             "expressions": list(group.regex_subscribers.ordered()),
             "votes": dict(group.assignor_votes),
             "alike": group.is_homogeneous,
+            "plain": group.all_plain,
         }
         for group_id, group in state.groups.ordered()
         if isinstance(group, ConsumerGroup)
@@ -82,6 +83,10 @@ class Watched:
         }
 
     def _check_members(self, name: str, group: ConsumerGroup) -> None:
+        metadata = [member.metadata for member in group.members.values()]
+        assignors = {one.server_assignor for one in metadata} - {None}
+        others = any(one.subscribed_topic_regex or one.classic_member_metadata is not None for one in metadata)
+        assert group.all_plain == (not others and len(assignors) < 2)
         owner: dict[tuple[Any, int], str] = {}
         for member_id, member in group.members.items():
             assert member.epoch <= group.assignment_epoch

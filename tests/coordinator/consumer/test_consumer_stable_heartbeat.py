@@ -100,7 +100,7 @@ def test_stable_member_extends_its_session() -> None:
     reply = settled.response(later)
     assert reply == ConsumerGroupHeartbeatResponse(member_id="m", member_epoch=2, heartbeat_interval_ms=5_000)
     assert [timer.at_ms for timer in settled.shard.timers.pending() if "session" in timer.key] == [NOW_MS + 55_000]
-    assert settled.response(later, topic_partitions=()) is reply
+    assert settled.response(later, topic_partitions=()) == reply
 
 
 def test_a_session_that_was_replaced_or_cancelled_starts_again() -> None:
