@@ -2,8 +2,6 @@
  * ones, too. */
 #include "topics.h"
 
-#include <stdlib.h>
-
 PyObject *divided(const int32_t *first, const int32_t *topics, Py_ssize_t count, const int32_t *members,
                   Py_ssize_t member_count) {
     PyObject *lists = PyList_New(member_count);
@@ -30,62 +28,33 @@ PyObject *divided(const int32_t *first, const int32_t *topics, Py_ssize_t count,
     return lists;
 }
 
-typedef struct {
-    PyObject *held;   /* has the text */
-    const char *text; /* in UTF-8 */
-    Py_ssize_t size;
-    int32_t number;
-    bool is_dynamic;
-} Name;
-
-static int compare_names(const void *one, const void *other) {
-    const Name *a = one, *b = other;
-    if (a->is_dynamic != b->is_dynamic)
-        return a->is_dynamic - b->is_dynamic;
-    int found = memcmp(a->text, b->text, a->size < b->size ? a->size : b->size);
-    return found ? found : (a->size > b->size) - (a->size < b->size);
-}
-
-/* Java compares units of UTF-16: from U+E000 on these have another order than UTF-8. */
-static bool read_text(Name *name) {
-    name->text = PyUnicode_AsUTF8AndSize(name->held, &name->size);
-    for (Py_ssize_t i = 0; name->text != NULL && i < name->size; i++)
-        if ((unsigned char)name->text[i] >= 0xEE)
-            return false;
-    return name->text != NULL;
-}
-
-/* Sort members: static ones by instance id, then the others by member id. `names`: memory for
- * `count` of them, filled with zeros. False, too, if members share an instance id: they are in
- * hash order. */
-static bool sort_members(PyObject *members, PyObject *instance_id, Name *names, Py_ssize_t count) {
+/* Put members in Kafka's order: static ones by instance id, then the others by member id. `held`:
+ * gets what has their texts. False, too, if members share an instance id: they are in hash order. */
+static bool sort_members(PyObject *members, PyObject *instance_id, PyObject **held, int32_t *order, int32_t count) {
+    Name static_members[MOST], others[MOST];
+    int32_t static_count = 0, other_count = 0;
     PyObject *id, *member;
     Py_ssize_t position = 0;
-    bool is_sorted = true;
     for (int32_t number = 0; number < count && PyDict_Next(members, &position, &id, &member); number++) {
-        Name *name = &names[number];
+        PyObject *instance = held[number] = PyObject_GetAttr(member, instance_id);
+        if (instance == NULL)
+            return false;
+        Name *name = Py_IsNone(instance) ? &others[other_count++] : &static_members[static_count++];
+        if (!read_name(Py_IsNone(instance) ? id : instance, name))
+            return false;
         name->number = number;
-        name->held = PyObject_GetAttr(member, instance_id);
-        if (name->held == Py_None) {
-            name->is_dynamic = true;
-            Py_DECREF(name->held);
-            name->held = Py_NewRef(id);
-        }
-        if (name->held == NULL || !read_text(name))
-            return false;
-        is_sorted &= number == 0 || compare_names(name - 1, name) < 0;
     }
-    if (is_sorted)
-        return true;
-    qsort(names, count, sizeof *names, compare_names);
-    for (Py_ssize_t i = 1; i < count; i++)
-        if (compare_names(&names[i - 1], &names[i]) == 0)
-            return false;
-    return true;
+    if (!sort_names(static_members, static_count) || !sort_names(others, other_count))
+        return false;
+    for (int32_t i = 0; i < static_count; i++)
+        order[i] = static_members[i].number;
+    for (int32_t i = 0; i < other_count; i++)
+        order[static_count + i] = others[i].number;
+    return static_count + other_count == count;
 }
 
-/* assign_range(packed, topics, members, instance_id): the last one is that name. Returns the numbers of
- * each member, or None. */
+/* assign_range(packed, topics, members, instance_id): the last one is that name. Returns the
+ * numbers of each member, or None. */
 static PyObject *assign_range(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
     Topics topics;
     if (count != 4)
@@ -95,22 +64,17 @@ static PyObject *assign_range(PyObject *Py_UNUSED(module), PyObject *const *args
     if (!unpack_topics(args[0], &topics))
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     Py_ssize_t topic_count = PyList_Size(args[1]), member_count = PyDict_Size(args[2]);
-    Name *names = PyMem_Calloc(member_count, sizeof *names);
-    int32_t *numbers = PyMem_Calloc(topic_count + member_count, sizeof *numbers), *order = numbers + topic_count;
-    PyObject *found = NULL;
-    if (names == NULL || numbers == NULL)
-        PyErr_NoMemory();
-    else if (sort_members(args[2], args[3], names, member_count) &&
-             read_numbers(args[1], numbers, topic_count, topics.count) &&
-             order_topics(&topics, numbers, topic_count, table_size(topic_count * 4 / 3 + 1))) {
-        for (Py_ssize_t i = 0; i < member_count; i++)
-            order[i] = names[i].number;
+    PyObject *held[MOST], *found = NULL;
+    int32_t numbers[MOST], order[MOST];
+    if (topic_count > MOST || member_count > MOST)
+        Py_RETURN_NONE;
+    memset(held, 0, member_count * sizeof *held);
+    if (sort_members(args[2], args[3], held, order, (int32_t)member_count) &&
+        read_numbers(args[1], numbers, topic_count, topics.count) &&
+        order_topics(&topics, numbers, (int32_t)topic_count, table_size((int32_t)topic_count * 4 / 3 + 1)))
         found = divided(topics.first, numbers, topic_count, order, member_count);
-    }
-    for (Py_ssize_t i = 0; names != NULL && i < member_count; i++)
-        Py_XDECREF(names[i].held);
-    PyMem_Free(names);
-    PyMem_Free(numbers);
+    for (Py_ssize_t i = 0; i < member_count; i++)
+        Py_XDECREF(held[i]);
     return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
 }
 

@@ -28,6 +28,11 @@ int compare_names(const void *one, const void *other) {
 }
 
 bool sort_names(Name *names, int count) {
+    int sorted = 1;
+    while (sorted < count && compare_names(&names[sorted - 1], &names[sorted]) < 0)
+        sorted++;
+    if (sorted >= count)
+        return true;
     qsort(names, (size_t)count, sizeof *names, compare_names);
     for (int i = 1; i < count; i++)
         if (compare_names(&names[i - 1], &names[i]) == 0)

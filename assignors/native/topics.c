@@ -14,7 +14,7 @@ bool unpack_topics(PyObject *packed, Topics *topics) {
     topics->first = (int32_t *)bytes;
     topics->hashes = (uint32_t *)bytes + topics->count + 1;
     topics->partitions = topics->first[topics->count];
-    return topics->partitions <= MOST && topics->count <= MOST;
+    return topics->partitions <= MOST_NUMBERS && topics->count <= MOST_NUMBERS;
 }
 
 bool read_numbers(PyObject *list, int32_t *numbers, Py_ssize_t count, int32_t end) {
@@ -69,28 +69,20 @@ bool is_crowded(const uint32_t *hashes, int32_t count, int32_t buckets, int32_t 
 }
 
 bool order_topics(const Topics *topics, int32_t *numbers, int32_t count, int32_t buckets) {
+    uint32_t hashes[MOST];
+    int16_t order[MOST];
+    int32_t given[MOST];
     if (count < 2)
         return true;
-    uint64_t few[2 * 32], *keys = count <= 32 ? few : PyMem_Malloc(count * 2 * sizeof *keys);
-    if (keys == NULL)
+    if (count > MOST)
         return false;
-    uint32_t *hashes = (uint32_t *)(keys + count);
-    int32_t *given = (int32_t *)hashes + count;
     for (int32_t i = 0; i < count; i++) {
         given[i] = numbers[i];
         hashes[i] = topics->hashes[numbers[i]];
     }
-    /* The table grows after one key more than three quarters of its size. */
-    bool crowded = false;
-    for (; count > buckets * 3 / 4; buckets *= 2)
-        crowded |= is_crowded(hashes, buckets * 3 / 4 + 1, buckets, TREE_FROM);
-    crowded |= is_crowded(hashes, count, buckets, TREE_FROM);
+    if (!hash_order(hashes, count, buckets, order))
+        return false;
     for (int32_t i = 0; i < count; i++)
-        keys[i] = (uint64_t)(hashes[i] & (buckets - 1)) << 32 | (uint32_t)i;
-    sort_keys(keys, count);
-    for (int32_t i = 0; i < count; i++)
-        numbers[i] = given[keys[i] & UINT32_MAX];
-    if (keys != few)
-        PyMem_Free(keys);
-    return !crowded;
+        numbers[i] = given[order[i]];
+    return true;
 }

@@ -4,10 +4,9 @@
 #ifndef QUORATE_TOPICS_H
 #define QUORATE_TOPICS_H
 
-#include "native.h"
+#include "order.h"
 
-#define MOST ((1 << 16) - 1) /* partitions; HashMap spreads only hashes above it */
-#define TREE_FROM 8          /* see quorate.assignors.java_order.hash_map */
+#define MOST_NUMBERS ((1 << 16) - 1) /* partitions; HashMap spreads only hashes above it */
 
 typedef struct {
     int32_t count;

@@ -41,7 +41,7 @@ typedef struct {
 
 static bool make_group(Group *g, Py_ssize_t members, Py_ssize_t owned, long jdk) {
     Py_ssize_t partitions = g->topics.partitions, topics = g->topics.count, most = partitions + topics + owned;
-    if (members < 1 || members > MOST || owned > MOST)
+    if (members < 1 || members > MOST_NUMBERS || owned > MOST_NUMBERS)
         return false;
     /* Of none of these are there more than 64 bytes. */
     char *block = g->memory = PyMem_Malloc(64 * (most + members));
@@ -322,9 +322,9 @@ static PyObject *assign_uniform(PyObject *Py_UNUSED(module), PyObject *const *ar
     Py_ssize_t members = PyList_Size(targets), owned = 0;
     for (Py_ssize_t member = 0; member < members; member++) {
         Py_ssize_t size = PyList_Size(PyList_GetItem(targets, member));
-        owned += size < 0 ? MOST : size;
+        owned += size < 0 ? MOST_NUMBERS : size;
     }
-    if (!PyErr_Occurred() && names <= MOST && unpack_topics(args[0], &g.topics) &&
+    if (!PyErr_Occurred() && names <= MOST_NUMBERS && unpack_topics(args[0], &g.topics) &&
         make_group(&g, members, owned, jdk)) {
         for (Py_ssize_t member = 0; member < members; member++)
             g.counts[member] = (int32_t)PyList_Size(PyList_GetItem(targets, member));
@@ -351,7 +351,7 @@ static PyObject *assign_few(PyObject *Py_UNUSED(module), PyObject *const *args, 
     if (PyErr_Occurred() || !unpack_topics(args[0], &g.topics) || free > g.topics.partitions ||
         !make_group(&g, members, g.topics.partitions - free, jdk))
         return finish(&g, NULL);
-    if (read_numbers(counts, g.counts, members, MOST) && read_numbers(unowned, g.row, free, g.topics.partitions)) {
+    if (read_numbers(counts, g.counts, members, MOST_NUMBERS) && read_numbers(unowned, g.row, free, g.topics.partitions)) {
         int64_t owned = 0;
         for (int32_t member = 0; member < members; member++) {
             g.order[member] = member;

@@ -82,7 +82,7 @@ def groups(draw: st.DrawFn) -> GroupSpec:
     share = draw(st.sampled_from([1, 1, 0.7]))
     subscribed = [topic.name for topic in topics if rng.random() < share] or [topics[0].name]
     subscribed += draw(st.sampled_from([[], [], ["missing"], subscribed[:1]]))
-    prefixes = draw(st.sampled_from(["m", "m", "mé", "m\ue000\U00010000"]))
+    prefixes = draw(st.sampled_from(["m", "m", "m", "mé", "m\ue000\U00010000"]))
     numbers = rng.sample(range(draw(st.sampled_from([12, 100]))), draw(st.integers(1, 12)))
     ids = [f"{rng.choice(prefixes)}{number}" for number in numbers]
     owned = previous_targets(rng, topics, len(ids), draw(st.sampled_from(PATTERNS)))
