@@ -1,7 +1,7 @@
 """The assignors of small groups in C, if the optional accelerator is in use.
 
-They assign groups with one subscription and without racks. For all others they return `None`, and
-Python assigns, as it does without the accelerator.
+They assign groups with one subscription, on the client side without racks. For all others they
+return `None`, and Python assigns, as it does without the accelerator.
 """
 
 from typing import TYPE_CHECKING

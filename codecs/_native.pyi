@@ -53,6 +53,9 @@ class SmallGroups:
     def range(
         self, members: Mapping[str, Any], index: dict[str, int], first: list[int], /
     ) -> list[tuple[int, ...]] | None: ...
+    def server_range(
+        self, members: Mapping[str, Any], topics: list[int], packed: bytes | None, /
+    ) -> list[Sequence[int]] | None: ...
     def sticky(
         self,
         members: Mapping[str, Any],
@@ -97,9 +100,6 @@ def decode_columns(
     most: int,
     /,
 ) -> tuple[tuple[int, int, int], ...] | None: ...
-def assign_range(
-    packed: bytes | None, topics: list[int], members: Mapping[str, Any], instance_id: str, /
-) -> list[Sequence[int]] | None: ...
 def assign_uniform(
     packed: bytes | None,
     topics: list[int],

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
         batch_records = staticmethod(_native.batch_records)
         decode_columns = staticmethod(_native.decode_columns)
         assign_few = staticmethod(_native.assign_few)
-        assign_range = staticmethod(_native.assign_range)
         assign_uniform = staticmethod(_native.assign_uniform)
 
 
-API: Final = 11
+API: Final = 12
 """As in `codecs/native/native.h`; raised with each change of a function's arguments."""
 
 

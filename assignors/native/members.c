@@ -114,6 +114,8 @@ static PyObject *few_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED
 static PyMethodDef few_methods[] = {
     {"range", (PyCFunction)(void (*)(void))range_assign, METH_FASTCALL,
      "range($self, members, index, first, /)\n--\n\nReturn the partitions of each member, or None."},
+    {"server_range", (PyCFunction)(void (*)(void))server_range_assign, METH_FASTCALL,
+     "server_range($self, members, topics, packed, /)\n--\n\nReturn the partitions of each member, or None."},
     {"sticky", (PyCFunction)(void (*)(void))sticky_assign, METH_FASTCALL,
      "sticky($self, members, index, first, cooperative, as_of_3_7, /)\n--\n\n"
      "Return the partitions of each member, or None."},
@@ -121,7 +123,7 @@ static PyMethodDef few_methods[] = {
 };
 
 static PyType_Slot few_slots[] = {
-    {Py_tp_doc, "SmallGroups(member, partition, /)\n--\n\nAssigns small groups with one subscription and without racks."},
+    {Py_tp_doc, "SmallGroups(member, partition, /)\n--\n\nAssigns small groups with one subscription."},
     {Py_tp_new, few_new},
     {Py_tp_dealloc, few_dealloc},
     {Py_tp_traverse, few_traverse},

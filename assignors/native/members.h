@@ -1,4 +1,4 @@
-/* How assignors in C read the members of a small group with one subscription and without racks. */
+/* How assignors in C read the members of a small group with one subscription. */
 #ifndef QUORATE_MEMBERS_H
 #define QUORATE_MEMBERS_H
 
@@ -33,8 +33,10 @@ static inline PyObject *item_of(PyObject *sequence, Py_ssize_t i) {
  * Return how many there are; -1, and perhaps an exception, if the group is for Python. */
 int read_topics(const SmallGroups *few, PyObject *const *args, Name *topics);
 
-/* few.range(members, index, first) and few.sticky(members, index, first, cooperative, as_of_3_7). */
+/* few.range(members, index, first), few.server_range(members, topics, packed), and
+ * few.sticky(members, index, first, cooperative, as_of_3_7). */
 PyObject *range_assign(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *server_range_assign(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *sticky_assign(PyObject *self, PyObject *const *args, Py_ssize_t count);
 
 /* Return None for what Python assigns, or NULL with the exception that is set. */

@@ -6,7 +6,7 @@
 
 #include "order.h"
 
-#define MOST_NUMBERS ((1 << 16) - 1) /* partitions; HashMap spreads only hashes above it */
+#define MOST_NUMBERS ((1 << 16) - 1) /* HashMap spreads only hashes above it */
 
 typedef struct {
     int32_t count;
@@ -48,11 +48,6 @@ bool is_crowded(const uint32_t *hashes, int32_t count, int32_t buckets, int32_t 
 /* Put topics into the order of a HashMap with `buckets` initially, into which they are put in
  * turn. */
 bool order_topics(const Topics *topics, int32_t *numbers, int32_t count, int32_t buckets);
-
-/* Divide topics among members, which get ranges in this order; return a list with a tuple of
- * numbers for each member. Members have the numbers from 0 to `member_count` - 1. */
-PyObject *divided(const int32_t *first, const int32_t *topics, Py_ssize_t count, const int32_t *members,
-                  Py_ssize_t member_count);
 
 /* Pointer to what is left after `count` items: arrays in one block of memory. */
 #define TAKE(pointer, block, count) ((pointer) = (void *)(block), (block) += (count) * sizeof *(pointer))

@@ -15,11 +15,11 @@ from quorate.assignors.range_few import divided
 from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.ids import few_in_broker_order, id_hashes, subscribed_in_order
 from quorate.assignors.server.old_targets import topic_map
+from quorate.assignors.small_groups import small_groups_in_c
 from quorate.assignors.subscribers import range_owners, subscriber_sets
 from quorate.assignors.subscription_type import HOMOGENEOUS
 from quorate.assignors.target import TargetAssignment, target_of_all, target_of_lists
 from quorate.assignors.topology import Ints, Topology, grouped, sorted_by, stable_order
-from quorate.codecs.extension import extension
 from quorate.codecs.releases import KafkaVersion
 
 OLDEST = KafkaVersion(4, 0, 0)
@@ -71,10 +71,10 @@ def assign_few(group: GroupSpec, jdk: int) -> TargetAssignment | None:
 
     `None` if a map of topics may have a crowded bucket. Raises `AssignorError`.
     """
-    native, lists = extension(), group.topology.lists
-    if native is not None and len(group.listings) == 1:
+    in_c, lists = small_groups_in_c(), group.topology.lists
+    if in_c is not None and len(group.listings) == 1:
         topics, _ = few_in_broker_order(group, 0, jdk)
-        found = native.assign_range(lists.packed, topics, group.members, "instance_id")
+        found = in_c.server_range(group.members, topics, lists.packed)
         if found is not None:
             return target_of_lists(group, found)
     members = group.sorted_places

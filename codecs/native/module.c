@@ -196,7 +196,7 @@ static int module_exec(PyObject *module) {
     return add_type(module, &program_spec) && add_type(module, &record_spec) && add_type(module, &maker_spec) &&
                    add_type(module, &small_groups_spec) && add_counted_dict(module) &&
                    PyModule_AddFunctions(module, batch_methods) == 0 && PyModule_AddFunctions(module, column_methods) == 0 &&
-                   PyModule_AddFunctions(module, range_methods) == 0 && PyModule_AddFunctions(module, uniform_methods) == 0 &&
+                   PyModule_AddFunctions(module, uniform_methods) == 0 &&
                    PyModule_AddIntConstant(module, "API", API) == 0
                ? 0
                : -1;

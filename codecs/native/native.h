@@ -105,15 +105,14 @@ PyObject *program_decode(PyObject *self, PyObject *const *args, Py_ssize_t count
 PyObject *program_encode(PyObject *self, PyObject *message);
 PyObject *program_encode_parts(PyObject *self, PyObject *message);
 
-#define API 11 /* as in codecs/extension.py */
+#define API 12 /* as in codecs/extension.py */
 
 /* Loops over blocks of logs: batches.c, columns.c. */
 extern PyMethodDef batch_methods[];
 extern PyMethodDef column_methods[];
 void prepare_crc(void);
 
-/* Assignors of small groups, in assignors/native: divide.c, uniform.c. */
-extern PyMethodDef range_methods[];
+/* Assignors of small groups, in assignors/native: members.c, uniform.c. */
 extern PyMethodDef uniform_methods[];
 
 #endif

@@ -5,7 +5,7 @@ The Python is compared with arrays in `test_server_few`, and with Kafka's in
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from random import Random
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quorate.assignors import AssignorError, GroupSpec, Member, Topic, Topology
+from quorate.assignors import AssignorError, GroupSpec, Member, Topic, Topology, small_groups
 from quorate.assignors.server import ServerRangeAssignor, UniformAssignor, homogeneous
 from quorate.assignors.server.assignor import KafkaServerAssignor
 from quorate.assignors.server.homogeneous_few import FewMembers, assign_in_c, assign_lists
@@ -25,20 +25,26 @@ pytestmark = pytest.mark.skipif(extension.extension() is None, reason="installed
 
 
 @contextmanager
-def in_python() -> Iterator[None]:
-    native, extension._extension = extension._extension, None
+def replaced(functions: Any, range_: Any) -> Iterator[None]:
+    """Replace what assigns in C: `uniform` is a function of the module, `range` is a method."""
+    before = extension._extension, small_groups._small_groups
+    extension._extension, small_groups._small_groups = functions, range_
     try:
         yield
     finally:
-        extension._extension = native
+        extension._extension, small_groups._small_groups = before
+
+
+def in_python() -> AbstractContextManager[None]:
+    return replaced(None, None)
 
 
 class Used:
-    """The accelerator; `found`: results of its assignors."""
+    """Something in C that assigns; `found`: its results."""
 
-    def __init__(self) -> None:
-        self.native = extension.extension()
-        self.found: list[Any] = []
+    def __init__(self, native: Any, found: list[Any]) -> None:
+        self.native = native
+        self.found = found
 
     def __getattr__(self, name: str) -> Any:
         def call(*args: Any) -> Any:
@@ -50,10 +56,9 @@ class Used:
 
 @pytest.fixture(scope="module")
 def used() -> Iterator[Used]:
-    used = Used()
-    extension._extension = used
-    yield used
-    extension._extension = used.native
+    used = Used(extension.extension(), [])
+    with replaced(used, Used(small_groups.small_groups_in_c(), used.found)):
+        yield used
 
 
 def topic_id(rng: Random, number: int, kind: str) -> Uuid:
