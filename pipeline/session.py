@@ -110,6 +110,10 @@ def started(master: str | None, conf: Mapping[str, str], *, small: bool = False)
     return session
 
 
+PY4J_LOGGERS = (None, "py4j.clientserver", "py4j.java_gateway")
+"""The loggers of which py4j uses any: also the root logger, by `logging.exception`."""
+
+
 @contextmanager
 def own_interrupts() -> Iterator[None]:
     """Keep the handler of Ctrl-C while a context starts, and from then on drop py4j's log messages.
@@ -120,8 +124,8 @@ def own_interrupts() -> Iterator[None]:
     yield
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
-    # py4j logs them with `logging.exception`, which uses the root logger and not its own.
-    logging.getLogger().addFilter(is_not_of_py4j)
+    for name in PY4J_LOGGERS:
+        logging.getLogger(name).addFilter(is_not_of_py4j)
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from quorate.pipeline.local import read
-from quorate.pipeline.session import own_interrupts
+from quorate.pipeline.session import PY4J_LOGGERS, own_interrupts
 from tests.extent import is_full
 from tests.pipeline.helpers.command import CONSUMER, UPGRADE, Run, check_error
 from tests.pipeline.helpers.command import inputs as inputs
@@ -382,15 +382,19 @@ main()
 
 
 def test_only_log_messages_of_py4j_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
-    before, filters = signal.getsignal(signal.SIGINT), logging.getLogger().filters[:]
+    before = signal.getsignal(signal.SIGINT)
+    filters = {name: logging.getLogger(name).filters[:] for name in PY4J_LOGGERS}
     try:
         with own_interrupts():
             signal.signal(signal.SIGINT, lambda *_: None)  # as SparkContext does
         assert signal.getsignal(signal.SIGINT) is before
         logging.getLogger().error("of a program")
         exec(compile("import logging; logging.error('of py4j')", "/lib/py4j/java_gateway.py", "exec"))
+        code = "import logging; logging.getLogger('py4j.clientserver').error('Exception occurred while shutting down')"
+        exec(compile(code, "/lib/py4j/clientserver.py", "exec"))
     finally:
-        logging.getLogger().filters[:] = filters
+        for name, before_it in filters.items():
+            logging.getLogger(name).filters[:] = before_it
     assert caplog.messages == ["of a program"]
 
 
