@@ -80,15 +80,15 @@ bool hash_order(const uint32_t *spread, int count, int capacity, int16_t *order)
 
 PyObject *given_lists(const Given *given, int members) {
     int16_t counts[MOST] = {0}, at[MOST] = {0};
+    PyObject *tuples[MOST], *lists = PyList_New(members);
     for (int i = 0; i < given->count; i++)
         counts[given->member[i]]++;
-    PyObject *lists = PyList_New(members);
     for (int i = 0; lists != NULL && i < members; i++) {
-        PyObject *list = PyTuple_New(counts[i]);
-        if (list == NULL)
+        tuples[i] = PyTuple_New(counts[i]);
+        if (tuples[i] == NULL)
             Py_CLEAR(lists);
         else
-            PyList_SetItem(lists, i, list);
+            PyList_SetItem(lists, i, tuples[i]);
     }
     for (int i = 0; lists != NULL && i < given->count; i++) {
         int member = given->member[i];
@@ -96,7 +96,7 @@ PyObject *given_lists(const Given *given, int members) {
         if (number == NULL)
             Py_CLEAR(lists);
         else
-            PyTuple_SetItem(PyList_GetItem(lists, member), at[member]++, number);
+            PyTuple_SetItem(tuples[member], at[member]++, number);
     }
     return lists;
 }
