@@ -69,7 +69,7 @@ class Assignment(Mapping[str, tuple[TopicPartition, ...]]):
 
         The lists are in the order of `member_ids`.
         """
-        return _of_lists(topology, member_ids, None, lists if isinstance(lists, list) else list(lists), None)
+        return _of_lists(topology, member_ids, None, list(lists), None)
 
     @classmethod
     def from_owners(cls, topology: Topology, member_ids: Sequence[str], partitions: Ints, owners: Ints) -> "Assignment":

@@ -2,13 +2,20 @@
 
 import pytest
 
-from quorate.assignors import AssignorError, Member, RangeAssignor, Topology
+from quorate.assignors import Assignment, AssignorError, Member, RangeAssignor, Topology
 from quorate.assignors.sticky import StickyAssignor
 
 
 def test_a_string_is_rejected_as_a_list_of_topics():
     with pytest.raises(AssignorError, match=r"^topics is 'orders': give a list of names, such as \['orders'\]$"):
         Member(topics="orders")
+
+
+def test_an_assignment_keeps_its_lists_when_the_list_of_them_changes():
+    lists = [[0, 1], [2]]
+    made = Assignment.from_lists(Topology.of({"t": 3}), ("a", "b"), lists)
+    lists[0] = []
+    assert [len(made["a"]), len(made["b"])] == [2, 1]
 
 
 def test_a_partition_is_in_the_racks_of_all_replicas_online_or_not():
