@@ -531,7 +531,7 @@ def test_a_group_of_a_cluster_is_shown_from_its_first_member_on(opened):
                     expect(rows(page, "Topics")).to_contain_text("orders")
                     page.go_back()
             expect(page.get_by_role("heading", name="Members (0)")).to_be_visible()
-            # By key: the last events of those who left may move the button while the mouse is pressed.
+            # By key: the last events of those who left may move the button during a click.
             joined.locator("button.at").press("Enter")
             expect(page.get_by_role("heading", name="Members (2)")).to_be_visible()
             page.get_by_role("link", name="Upgrade").click()
