@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Thread
+from typing import NamedTuple
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
@@ -90,7 +91,8 @@ def took(action: Callable[[], object], *, rounds: int = 3, into: Took | None = N
         clock = time.perf_counter() - begin
         after = _cpu()
         found.clock_s = min(found.clock_s, clock)
-        found.cpu_s = min(found.cpu_s, sum(after) - sum(before))
+        # It is read in steps. Less than one may look like none.
+        found.cpu_s = min(found.cpu_s, max(sum(after) - sum(before), 1 / TICKS))
         found.jvm_cpu_s = min(found.jvm_cpu_s, after[0] - before[0])
         found.rounds.append(sum(after) - sum(before))
     done.set()
@@ -100,25 +102,33 @@ def took(action: Callable[[], object], *, rounds: int = 3, into: Took | None = N
 
 def _watch(found: Took, done: Event) -> None:
     while not done.wait(0.1):
-        sizes = [(name == "java", rss) for _, name, _, rss in _descendants()]
-        found.jvm_mb = max(found.jvm_mb, sum(rss for jvm, rss in sizes if jvm))
-        found.workers_mb = max(found.workers_mb, sum(rss for jvm, rss in sizes if not jvm))
+        processes = list(_spark_processes())
+        found.jvm_mb = max(found.jvm_mb, sum(one.mb for one in processes if one.jvm))
+        found.workers_mb = max(found.workers_mb, sum(one.mb for one in processes if not one.jvm))
 
 
 def _cpu() -> tuple[float, float]:
-    """Return CPU seconds of the JVM, and of all other descendants, also those that have ended."""
-    jvm = others = 0.0
-    for _, name, seconds, _ in _descendants():
-        if name == "java":
-            jvm += seconds
-        else:
-            others += seconds
-    return jvm, others
+    """Return CPU seconds of the JVM, and of all workers, also those that have ended."""
+    # A worker that ends is counted with its parent from then on. If this happens between reading
+    # the parent and the worker, its time is in neither, and the next look has fewer processes.
+    before, found = None, list(_spark_processes())
+    while before != (before := [one.id for one in found]):
+        found = list(_spark_processes())
+    jvm = sum(one.own_s for one in found if one.jvm)
+    return jvm, sum(one.own_s + one.ended_s for one in found) - jvm
 
 
-def _descendants() -> Iterator[tuple[int, str, float, float]]:
-    """Yield process id, name, CPU seconds, and MB of each descendant of this process."""
-    children: dict[int, list[tuple[int, str, float, float]]] = {}
+class _Process(NamedTuple):
+    id: int
+    jvm: bool
+    own_s: float  # CPU time
+    ended_s: float  # that of children that have ended
+    mb: float
+
+
+def _spark_processes() -> Iterator[_Process]:
+    """Yield the JVMs that this process started, and their workers."""
+    children: dict[int, list[_Process]] = {}
     for path in Path("/proc").iterdir():
         if path.name.isdigit():
             try:
@@ -126,13 +136,11 @@ def _descendants() -> Iterator[tuple[int, str, float, float]]:
             except OSError:  # it has ended
                 continue
             name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-            # The CPU time of an ended worker is in that of its parent. The JVM only starts shells
-            # and Python.
-            ended = 0 if name == "java" else int(rest[13]) + int(rest[14])
-            seconds = (int(rest[11]) + int(rest[12]) + ended) / TICKS
-            children.setdefault(int(rest[1]), []).append((int(path.name), name, seconds, int(rest[21]) * PAGE_MB))
-    below = [os.getpid()]
-    while below:
-        for one in children.get(below.pop(), ()):
-            yield one
-            below.append(one[0])
+            own_s, ended_s = ((int(rest[at]) + int(rest[at + 1])) / TICKS for at in (11, 13))
+            process = _Process(int(path.name), name == "java", own_s, ended_s, int(rest[21]) * PAGE_MB)
+            children.setdefault(int(rest[1]), []).append(process)
+    found = [one for one in children.get(os.getpid(), ()) if one.jvm]
+    while found:
+        one = found.pop()
+        yield one
+        found += children.get(one.id, ())

@@ -91,3 +91,26 @@ def test_a_copy_of_a_prepared_group_lacks_nothing_but_what_assignors_find_out(mo
     assert lacking
     assert all(isinstance(vars(type(prepared))[name], cached_property) for name in lacking)
     assert server_assignor("uniform").assign_group(copy) == assigned
+
+
+def test_the_cpu_time_of_a_worker_of_spark_counts_also_after_its_end(monkeypatch, tmp_path):
+    """A worker that ended made `bench/pipeline.py` divide by a CPU time of 0."""
+    import_from_bench(monkeypatch)
+    from _spark import TICKS, _cpu, took
+
+    assert took(lambda: None, rounds=1).cpu_s == 1 / TICKS
+    (tmp_path / "java").symlink_to("/bin/sh")
+    worker = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done"
+    with subprocess.Popen(
+        [tmp_path / "java", "-c", f"read _; sh -c '{worker}'; echo ended; read _"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as jvm:
+        jvm_s, workers_s = _cpu()
+        jvm.stdin.write("\n")
+        jvm.stdin.flush()
+        assert jvm.stdout.readline() == "ended\n"
+        jvm_later_s, workers_later_s = _cpu()
+    assert workers_later_s - workers_s > 10 / TICKS
+    assert jvm_later_s - jvm_s < 10 / TICKS
