@@ -9,9 +9,9 @@ partition of `__consumer_offsets`. Nothing is joined, committed or written.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from quorate.assignors import Member, TopicPartition, Topology
+from quorate.assignors import Member, TopicPartition
 from quorate.assignors.what_if import GroupSituation
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from quorate.codecs.errors import InputError
@@ -25,7 +25,7 @@ from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, che
 from quorate.coordinator.history.situations import Known, SituationReplay
 from quorate.coordinator.partitioning import partition_for
 from quorate.coordinator.state import GroupKind
-from quorate.watch.metadata import end_offsets, live_topology, open_admin, topic_ids
+from quorate.watch.metadata import LiveTopics, end_offsets, live_topics, open_admin, topic_ids, without_leader
 
 if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
@@ -35,7 +35,8 @@ class LiveGroups:
     """Groups of a cluster, read from its `__consumer_offsets` and `__share_group_state`.
 
     Each `read` resumes where the last one ended. `committed`: ignore records of open and aborted
-    transactions. `history`: also collect events.
+    transactions. `history`: also collect events. `ends`: the partitions whose
+    log end offsets to read, those of committed offsets and of share groups.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class LiveGroups:
         *,
         history: bool,
         committed: bool,
+        ends: Literal["none", "shares", "all"] = "none",
     ) -> None:
         self._servers = servers
         self._globs = globs
@@ -55,6 +57,7 @@ class LiveGroups:
         self._connect_timeout_ms = connect_timeout_ms
         self._isolation_level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
         self._history = history
+        self._ends = ends
         self._replay = GroupsReplay(globs, moment, history=history)
 
     def read(self) -> ReplayedGroups:
@@ -100,17 +103,19 @@ class LiveGroups:
             self._read_shares(admin, found)
             if not found.groups:
                 found.known_groups |= {group["group_id"] for group in admin.list_groups()}
-            found.topology = live_topology(admin, {name for one in found.groups for name in found.topics_of(one)})
+            topics = live_topics(admin, {name for one in found.groups for name in found.topics_of(one)})
+            found.topology = topics.topology
             wanted = {
                 TopicPartition(topic, number)
-                for one in found.groups
+                for one in (found.groups if self._ends == "all" else ())
                 for topic, number, _ in one.history.state.offsets.of_group(one.view.group_id)
             } | {
                 TopicPartition(*found.at(place))
-                for one in found.groups
+                for one in (found.groups if self._ends != "none" else ())
                 for place in found.shares.get(one.view.group_id, ())
             }
-            found.ends = end_offsets(admin, (one for one in wanted if found.topology.number(*one) >= 0))
+            found.ends = end_offsets(admin, topics.with_leader(wanted))
+            found.leaderless = topics.leaderless & wanted
         return found
 
     def _read_shares(self, admin: "KafkaAdminClient", found: ReplayedGroups) -> None:
@@ -199,15 +204,15 @@ class _SituationReader:
                 # DescribeGroups does not return it. Members of a stable group have the same one.
                 generation=1 if owned else -1,
             )
-        topology = live_topology(self.admin, {topic for member in members.values() for topic in _names(member)})
-        lags, notes = self._lags(topology)
+        topics = live_topics(self.admin, {topic for member in members.values() for topic in _names(member)})
+        lags, notes = self._lags(topics)
         return GroupSituation(
             source=self.where,
             group_id=self.group_id,
             protocol="classic",
             assignor=group["protocol_data"] or None,
             members=members,
-            topology=topology,
+            topology=topics.topology,
             current={member_id: member.owned for member_id, member in members.items()},
             lags=lags,
             notes=notes,
@@ -234,13 +239,13 @@ class _SituationReader:
         for entry in entries:
             replay.apply(entry.record, entry.timestamp_ms)
         found = replay.situation(self.where)
-        topology = live_topology(self.admin, {topic for member in found.members.values() for topic in _names(member)})
-        lags, notes = self._lags(topology)
-        return replace(found, topology=topology, lags=lags, notes=notes)
+        topics = live_topics(self.admin, {topic for member in found.members.values() for topic in _names(member)})
+        lags, notes = self._lags(topics)
+        return replace(found, topology=topics.topology, lags=lags, notes=notes)
 
     # ---- lags
 
-    def _lags(self, topology: Topology) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
+    def _lags(self, topics: LiveTopics) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
         """Return the lags of partitions with committed offsets, and notes.
 
         Others start where the consumer's `auto.offset.reset` says, which the cluster does not know.
@@ -251,12 +256,14 @@ class _SituationReader:
             committed = {
                 TopicPartition(*at): found.offset
                 for at, found in self.admin.list_group_offsets({self.group_id: None})[self.group_id].items()
-                if found.offset >= 0 and topology.number(*at) >= 0
+                if found.offset >= 0
             }
-            ends = end_offsets(self.admin, committed)
+            leaderless = topics.leaderless & committed.keys()
+            ends = end_offsets(self.admin, topics.with_leader(committed))
         except KafkaError as error:
             return None, (f"lags could not be read: {explain_error(error)}",)
-        return {at: max(0, ends[at] - offset) for at, offset in committed.items()} or None, ()
+        notes = (without_leader(leaderless),) if leaderless else ()
+        return {at: max(0, end - committed[at]) for at, end in ends.items()} or None, notes
 
 
 def _names(member: Member) -> set[str]:

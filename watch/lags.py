@@ -7,7 +7,7 @@ producers or brokers set (`message.timestamp.type`).
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,16 @@ from quorate.watch.model import Place
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
+    from kafka import TopicPartition as KafkaPartition
 
 MOST_KEPT = 500_000
 """Timestamps that are kept, as records do not change."""
 
 FETCH_BYTES = 1 << 16
 """Of a partition, in a fetch; a broker returns a larger batch in a request that begins with it."""
+
+_METADATA_S = 0.1
+"""Time in which requested metadata arrive."""
 
 _BACK = (1, 16, 256, 4_096, 65_536)
 """Offsets before the end at which to look for the last record; markers have none."""
@@ -84,19 +88,41 @@ class TimestampReader:
         return self._consumer
 
     def ends(self, places: Collection[Place]) -> Ends:
-        """Return first and end offsets. Raises `KafkaError` and `LiveError`."""
+        """Return first and end offsets of partitions, all of which must have a leader.
+
+        Raises `KafkaError` and `LiveError`.
+        """
         from kafka import TopicPartition
 
         if not places:
             return Ends()
         consumer = self._open()
         at = [TopicPartition(*place) for place in places]
-        first = consumer.beginning_offsets(at, timeout_ms=self._timeout_ms)
-        end = consumer.end_offsets(at, timeout_ms=self._timeout_ms)
+        first = self._bounds(consumer.beginning_offsets, at)
+        end = self._bounds(consumer.end_offsets, at)
         return Ends(
             first={(one.topic, one.partition): offset for one, offset in first.items()},
             end={(one.topic, one.partition): offset for one, offset in end.items()},
         )
+
+    def _bounds(
+        self, read: "Callable[..., dict[KafkaPartition, int]]", at: "Collection[KafkaPartition]"
+    ) -> "dict[KafkaPartition, int]":
+        """Read offsets. The consumer's metadata may be older than those that named the leaders.
+
+        kafka-python (3.0) requests metadata for a partition whose leader it does not know, but
+        fails with a `KeyError` before they arrive.
+        """
+        from kafka.errors import LeaderNotAvailableError
+
+        until_s = time.monotonic() + self._timeout_ms / 1000
+        while True:
+            try:
+                return read(at, timeout_ms=self._timeout_ms)
+            except KeyError as error:
+                if time.monotonic() >= until_s:
+                    raise LeaderNotAvailableError(f"no leader of {error}") from error
+                time.sleep(_METADATA_S)
 
     def lags(self, wanted: Collection[tuple[Place, int]], ends: Ends, within_s: float) -> Lags:
         """Return lags in time of committed offsets (`wanted`), as far as they can be read in time.

@@ -19,7 +19,7 @@ from quorate.codecs.printable import duration_text
 from quorate.watch.collector import Collector
 from quorate.watch.lags import Ends, Lags, TimestampReader
 from quorate.watch.limits import WatchLimits
-from quorate.watch.metadata import live_topology, open_admin
+from quorate.watch.metadata import LiveTopics, live_topics, open_admin, without_leader
 from quorate.watch.model import EventKind, WatchEvent
 from quorate.watch.problems import Problems
 from quorate.watch.threads import ObserverThread
@@ -48,7 +48,10 @@ PERMISSIONS = (
 
 
 class LiveCluster:
-    """The metadata of a cluster, and a reader of lags. Connections are opened when needed."""
+    """The metadata of a cluster, and a reader of lags. Connections are opened when needed.
+
+    `topics`: those that `topology` read last.
+    """
 
     def __init__(self, servers: Sequence[str], config: Mapping[str, Any], connect_timeout_ms: int) -> None:
         self.servers = list(servers)
@@ -56,6 +59,7 @@ class LiveCluster:
         self.connect_timeout_ms = connect_timeout_ms
         self.where = where_text(servers, config)
         self.lags = TimestampReader(servers, config, connect_timeout_ms)
+        self.topics: LiveTopics | None = None
         self._lock = threading.Lock()
         self._admin: KafkaAdminClient | None = None
         self._closing: Any = None
@@ -78,7 +82,8 @@ class LiveCluster:
     def topology(self) -> "Topology":
         """Return all visible topics. Raises `InputError` and `LiveError`."""
         with self._opened("reading metadata") as admin:
-            return live_topology(admin, None)
+            self.topics = topics = live_topics(admin, None)
+        return topics.topology
 
     def preparing(self) -> list[str]:
         """Return classic groups whose rebalance has begun. Raises `InputError` and `LiveError`."""
@@ -310,8 +315,15 @@ class Sampler(ObserverThread):
     def sample(self) -> None:
         """Read once."""
         self._topics.refresh(force=True)
-        topology = self._topics.topology
-        wanted = {one for one in self._wanted() if topology is None or topology.number(*one[0]) >= 0}
+        topics = self._cluster.topics
+        assert topics is not None
+        committed = self._wanted()
+        readable = topics.with_leader(place for place, _ in committed)
+        wanted = {one for one in committed if one[0] in readable}
+        if leaderless := topics.leaderless.intersection(place for place, _ in committed):
+            self._problems.set("leaderless", f"lags are unknown: {without_leader(leaderless)}")
+        else:
+            self._problems.clear("leaderless")
         ends = self._cluster.lags.ends({place for place, _ in wanted})
         lags = self._cluster.lags.lags(wanted, ends, max(1.0, self._interval_s * 0.8))
         if lags.refused:

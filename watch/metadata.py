@@ -5,6 +5,7 @@ Groups are not part of this module.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from quorate.assignors import Topic, TopicPartition, Topology
 from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 from quorate.codecs.live_connect import check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.printable import listed
 from quorate.coordinator.image import MetadataImage, TopicImage
 
 if TYPE_CHECKING:
@@ -30,14 +32,15 @@ def open_admin(
 ) -> Iterator[tuple["KafkaAdminClient", str]]:
     """Connect an admin client; yields it, and the name of the cluster for errors.
 
-    `config`: kafka-python's. `doing`: the operation, and `required`: its permissions, for errors.
+    `config`: kafka-python's. `doing`: the operation, for errors, and `required`: its permissions,
+    for errors of authorization.
     Raises `LiveError`, and `InputError` for errors of Kafka within the block.
     """
     where = where_text(servers, config)
     check_connection(servers, config)
     with client_log() as log:
         from kafka.admin import KafkaAdminClient
-        from kafka.errors import KafkaError
+        from kafka.errors import AuthorizationError, KafkaError, RetriableError
 
         limits = {"bootstrap_timeout_ms": connect_timeout_ms, "request_timeout_ms": REQUEST_TIMEOUT_MS}
         client_config = limits | dict(config)
@@ -50,10 +53,9 @@ def open_admin(
             try:
                 yield admin, where
             except KafkaError as error:
-                raise InputError(
-                    f"{where}: {doing} failed: {explain_error(error)}",
-                    required,
-                ) from error
+                kinds = {AuthorizationError: required, RetriableError: "check the brokers, and try again"}
+                remedies = [remedy for kind, remedy in kinds.items() if isinstance(error, kind)]
+                raise InputError(f"{where}: {doing} failed: {explain_error(error)}", *remedies) from error
 
 
 def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
@@ -66,7 +68,7 @@ def topic_ids(admin: "KafkaAdminClient") -> dict[Uuid, str]:
 
 
 def end_offsets(admin: "KafkaAdminClient", partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-    """Return the log end offsets of partitions."""
+    """Return the log end offsets of partitions, all of which must have a leader."""
     from kafka.admin import OffsetSpec
     from kafka.structs import TopicPartition as At
 
@@ -88,7 +90,29 @@ def live_image(admin: "KafkaAdminClient") -> MetadataImage:
     return MetadataImage().with_brokers(brokers).with_topics(topics)
 
 
-def live_topology(admin: "KafkaAdminClient", names: Collection[str] | None) -> Topology:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveTopics:
+    """Topics of a running cluster. `leaderless`: their partitions that have no leader at present.
+
+    A request for the offsets of several partitions fails for all of them if one has no leader.
+    """
+
+    topology: Topology
+    leaderless: frozenset[TopicPartition]
+
+    def with_leader(self, partitions: Iterable[tuple[str, int]]) -> set[TopicPartition]:
+        """Return those of the partitions that exist and have a leader."""
+        known = {TopicPartition(*at) for at in partitions if self.topology.number(*at) >= 0}
+        return known - self.leaderless
+
+
+def without_leader(partitions: Collection[TopicPartition]) -> str:
+    """Return a note about partitions whose log end offsets are unknown."""
+    names = [f"{topic}-{number}" for topic, number in sorted(partitions)]
+    return f"no leader, and so no log end offset: {listed(names, 5)}"
+
+
+def live_topics(admin: "KafkaAdminClient", names: Collection[str] | None) -> LiveTopics:
     """Return topics with the racks of their replicas, the leader's first; `None` for all topics.
 
     Topics that were deleted or are not visible are left out.
@@ -96,14 +120,16 @@ def live_topology(admin: "KafkaAdminClient", names: Collection[str] | None) -> T
     wanted = None if names is None else sorted(names)
     racks = {one["broker_id"]: one.get("rack") or None for one in admin.describe_cluster()["brokers"]}
     topics = []
+    leaderless = set()
     for topic in admin.describe_topics(wanted) if wanted != [] else ():
         if topic["error_code"]:
             continue
-        partitions = sorted(topic["partitions"], key=lambda partition: int(partition["partition_index"]))
+        name, partitions = topic["name"], sorted(topic["partitions"], key=lambda one: int(one["partition_index"]))
         numbers = [partition["partition_index"] for partition in partitions]
+        leaderless |= {TopicPartition(name, one["partition_index"]) for one in partitions if one["leader_id"] < 0}
         topics.append(
             Topic(
-                name=topic["name"],
+                name=name,
                 partitions=len(partitions),
                 racks=tuple(
                     tuple(racks.get(broker) for broker in _leader_first(partition)) for partition in partitions
@@ -112,7 +138,7 @@ def live_topology(admin: "KafkaAdminClient", names: Collection[str] | None) -> T
                 numbers=None if numbers == list(range(len(numbers))) else numbers,
             )
         )
-    return Topology(topics)
+    return LiveTopics(topology=Topology(topics), leaderless=frozenset(leaderless))
 
 
 def _leader_first(partition: Mapping[str, Any]) -> list[int]:

@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from time import sleep as wait
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
@@ -114,10 +114,12 @@ def read_groups(
     history: bool = False,
     committed: bool = False,
     only_groups: bool = False,
+    ends: Literal["none", "shares", "all"] = "none",
 ) -> "ReplayedGroups":
     """Read the groups that the options select. Raises `UserError` and `UsageError`.
 
-    With `only_groups`, committed offsets and topic names are not needed.
+    With `only_groups`, committed offsets and topic names are not needed. `ends`: with -b,
+    of which partitions to read log end offsets.
     """
     sources, servers = options["sources"], options["bootstrap_servers"]
     check_one_source(ctx, sources, servers)
@@ -141,8 +143,13 @@ def read_groups(
                 options["connect_timeout_ms"],
                 history=history,
                 committed=committed,
+                ends=ends,
             )
         found = live.read()
+        if found.leaderless:
+            from quorate.watch.metadata import without_leader
+
+            note(without_leader(found.leaderless))
     else:
         refuse_connection_options(ctx)
         found = read_files(
@@ -218,7 +225,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
     from quorate.coordinator.history.group_rows import group_rows
     from quorate.coordinator.history.share_rows import share_text
 
-    found = read_groups(ctx, options, history=True)
+    found = read_groups(ctx, options, history=True, ends="shares")
     rows = list(group_rows(found))
     # plain: a field that users see, in the table and in JSON
     columns = "group type coordinator assignment_strategy state group_epoch target_epoch members behind metadata_hash"
@@ -283,7 +290,7 @@ def offsets(ctx: click.Context, /, **options: Any) -> None:
     """Show committed offsets, lags and racks of partitions; for share groups their share state."""
     from quorate.coordinator.history.group_rows import offset_rows
 
-    found = read_groups(ctx, options, committed=True)
+    found = read_groups(ctx, options, committed=True, ends="all")
     rows = list(offset_rows(found))
     if options["as_json"]:
         print_rows(ctx, found, rows, True, "")

@@ -55,8 +55,9 @@ class ReplayedGroups:
     groups, requested or not. `histories`: by partition of `__consumer_offsets`, those of requested
     groups. `shares`: states of the share-partitions of requested groups, if they were read.
 
-    Only for a live cluster: `ends`, log end offsets; `coordinators`, the broker that leads each
-    partition of `__consumer_offsets`.
+    Only for a live cluster: `ends`, log end offsets, as far as they were read; `leaderless`,
+    partitions of which they are unknown, as these have no leader; `coordinators`, the broker that
+    leads each partition of `__consumer_offsets`.
     """
 
     groups: list[ReplayedGroup] = field(default_factory=list)
@@ -64,6 +65,7 @@ class ReplayedGroups:
     names: dict[Uuid, str] = field(default_factory=dict)
     topology: Topology | None = None
     ends: Mapping[TopicPartition, int] | None = None
+    leaderless: Collection[TopicPartition] = ()
     coordinators: Mapping[int | None, str] = field(default_factory=dict)
     damaged: bool = False
     known_groups: set[str] = field(default_factory=set)
