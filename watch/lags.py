@@ -169,6 +169,7 @@ class TimestampReader:
         while jobs and time.monotonic() < until_s:
             consumer = self._open()
             consumer.assign([TopicPartition(*place) for place in jobs])
+            consumer.resume(*consumer.paused())  # those that stay assigned are still paused
             for place, job in jobs.items():
                 consumer.seek(TopicPartition(*place), job.position)
             try:
