@@ -3,9 +3,12 @@
 import os
 import sys
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from quorate.codecs.errors import QuorateError
 
 
 class UserError(click.ClickException):
@@ -23,6 +26,12 @@ class UserError(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the error to stderr."""
         show_error(self.message, *self.remedy)
+
+
+def user_error(error: "QuorateError") -> UserError:
+    """Return an error of quorate's packages as one of the command."""
+    message = getattr(error, "message", str(error))
+    return UserError(*message.splitlines(), *getattr(error, "remedy", ()))
 
 
 def show_error(message: str, *remedy: str) -> None:

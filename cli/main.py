@@ -11,14 +11,17 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from quorate.cli.errors import UserError, show_error
+from quorate.cli.errors import UserError, show_error, user_error
 from quorate.cli.interrupts import INTERRUPTED, raise_interrupts
 from quorate.cli.output import colour_choice
 from quorate.cli.subcommands import Commands
+
+if TYPE_CHECKING:
+    from quorate.codecs.errors import QuorateError
 
 __all__ = ["main"]
 
@@ -75,8 +78,7 @@ class _Quorate(Commands):
             except (click.ClickException, click.exceptions.Exit, click.Abort):
                 raise
             except _quorate_error() as error:
-                message = getattr(error, "message", str(error))
-                raise UserError(*message.splitlines(), *getattr(error, "remedy", ())) from error
+                raise user_error(error) from error
 
     def main(
         self,
@@ -114,7 +116,7 @@ class _Quorate(Commands):
         sys.exit(status)
 
 
-def _quorate_error() -> type[Exception]:
+def _quorate_error() -> "type[QuorateError]":
     from quorate.codecs.errors import QuorateError  # imported only after a failure, for quick help texts
 
     return QuorateError

@@ -23,7 +23,7 @@ from quorate.cli.connection import (
     refuse_connection_options,
     servers_option,
 )
-from quorate.cli.errors import UserError, note
+from quorate.cli.errors import UserError, note, user_error
 from quorate.cli.output import echo_lines
 from quorate.cli.subcommands import Commands, FiniteRange, with_options
 
@@ -65,7 +65,11 @@ def groups() -> None:
 
 
 def reading_options(command: F) -> F:
-    """Add the options of all commands. With --watch the command runs repeatedly."""
+    """Add the options of all commands.
+
+    With --watch the command runs repeatedly. If it fails after it has succeeded, as while a broker
+    restarts, the error is shown, and the next run may succeed again.
+    """
 
     @functools.wraps(command)
     def watched(*arguments: Any, watch: float | None, **options: Any) -> None:
@@ -73,12 +77,22 @@ def reading_options(command: F) -> F:
             raise click.UsageError("--watch needs a live cluster (-b)")
         if watch is not None and options["at"] is not None:
             raise click.UsageError("--watch and --at exclude each other")
-        while True:
-            if watch is not None and sys.stdout.isatty():
-                click.clear()
+        if watch is None:
             command(*arguments, **options)
-            if watch is None:
-                return
+            return
+        from quorate.codecs.errors import QuorateError
+
+        has_succeeded = False
+        while True:
+            if sys.stdout.isatty():
+                click.clear()
+            try:
+                command(*arguments, **options)
+                has_succeeded = True
+            except (UserError, QuorateError) as error:
+                if not has_succeeded:
+                    raise
+                (error if isinstance(error, UserError) else user_error(error)).show()
             sys.stdout.flush()
             wait(watch)
 

@@ -142,7 +142,8 @@ def _offset_rows(found: ReplayedGroups, one: ReplayedGroup) -> Iterator[Row]:
             row |= {
                 "leader_epoch": None if offset.leader_epoch < 0 else offset.leader_epoch,
                 "current_offset": offset.value.offset,
-                "lag": None if end is None else max(0, end - offset.value.offset),
+                # As in kafka-consumer-groups.sh, also if negative: ends are read after commits.
+                "lag": None if end is None else end - offset.value.offset,
                 "committed_ms": offset.value.commit_timestamp,
             }
         if member is not None:

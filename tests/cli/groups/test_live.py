@@ -114,3 +114,41 @@ def test_a_cluster_without_groups_is_an_error(quorate):
             time.sleep(0.5)
     note = f"nothing to show: __consumer_offsets on {servers} has no records since 1h in partition 0\n"
     assert (ended.status, ended.out, ended.err) == (0, "", note)
+
+
+def committed(cluster, group_id, offset):
+    with closing(KafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)) as admin:
+        admin.alter_group_offsets(group_id, {TopicPartition("orders", 0): OffsetAndMetadata(offset, "", -1)})
+
+
+def test_the_lag_of_an_offset_after_the_end_is_negative_as_in_kafka(quorate):
+    with EmbeddedCluster(seed=1) as cluster:
+        cluster.create_topic("orders")
+        committed(cluster, "ahead", 100)
+        (row,) = json.loads(quorate("groups", "offsets", "-b", cluster.bootstrap_servers, "--json").out)
+    assert (row["current_offset"], row["log_end_offset"], row["lag"]) == (100, 0, -100)
+
+
+def test_watch_continues_after_a_restart_of_the_broker(quorate, monkeypatch):
+    with EmbeddedCluster(seed=1) as cluster:
+        steps = [
+            lambda: cluster.stop_broker(1),
+            lambda: (cluster.start_broker(1), committed(cluster, "second", 1)),
+        ]
+
+        def wait(seconds):
+            if not steps:
+                raise KeyboardInterrupt
+            steps.pop(0)()
+
+        monkeypatch.setattr("quorate.cli.groups.wait", wait)
+        cluster.create_topic("orders")
+        committed(cluster, "first", 1)
+        live = ("groups", "list", "-b", cluster.bootstrap_servers, "--watch", "1", "--connect-timeout-ms", "500")
+        ended = quorate(*live)
+        cluster.stop_broker(1)
+        unreachable = quorate(*live)
+    assert ended.status == 130
+    assert [line.split()[0] for line in ended.lines] == ["GROUP", "first", "GROUP", "first", "second"]
+    assert re.fullmatch(r"error: 127\.0\.0\.1:\d+ \(PLAINTEXT\): .*ECONNREFUSED.*", ended.err.splitlines()[0])
+    assert (unreachable.status, unreachable.out) == (1, "")
