@@ -278,6 +278,7 @@ class EmbeddedCluster(Cluster):
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
             raise ClusterError("the cluster runs in another thread", "call close(), or leave its `with` block")
+        self.close_admin()
         brokers = self.core.brokers.values()
         for broker in brokers:
             broker.stop(at_once=False)

@@ -4,6 +4,7 @@ import asyncio
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -216,6 +217,16 @@ def test_calls_in_the_clusters_loop_do_not_block_and_other_threads_wait() -> Non
             assert [(broker.rack, broker.state) for broker in cluster.brokers] == [("b", "running"), (None, "running")]
 
     asyncio.run(run())
+
+
+def test_the_admin_client_is_closed_with_a_cluster_of_the_callers_loop() -> None:
+    async def run() -> None:
+        async with EmbeddedCluster() as cluster:
+            await asyncio.to_thread(cluster.create_topic, "orders")
+
+    before = threading.active_count()
+    asyncio.run(run())
+    assert threading.active_count() == before
 
 
 def test_the_certificate_is_removed_with_the_cluster() -> None:
