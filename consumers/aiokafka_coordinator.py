@@ -110,10 +110,10 @@ class AioCoordinator(OffsetCoordinator):
     # What aiokafka's consumer calls.
 
     async def wait_for_assignment(self) -> None:
-        """Wait for the first assignment. Raises errors of the group."""
+        """Wait for the first assignment, or until `unsubscribe`. Raises errors of the group."""
         self._waits += 1
         try:
-            await self._subscription.wait_for_assignment()
+            await self._subscription.wait_for_first_assignment()
         finally:
             self._waits -= 1
 
@@ -442,6 +442,11 @@ class AioCoordinator(OffsetCoordinator):
             result = getattr(listener, method)(set(_kafka_partitions(partitions)))
             if asyncio.iscoroutine(result):
                 await result
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise  # `close` ends this task
+            # The listener waited for a task that it, or the application, cancelled.
+            log.exception("%s of %s for group %s failed", method, listener, self.group_id)
         except Exception:
             log.exception("%s of %s for group %s failed", method, listener, self.group_id)
 

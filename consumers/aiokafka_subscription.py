@@ -207,6 +207,7 @@ class GroupSubscription(SubscriptionState):  # type: ignore[misc]
         """Drop the subscription and all partitions."""
         super().unsubscribe()
         self.regex = None
+        self._notify_assignment_waiters()  # `start` returns
 
     def _change_subscription(self, subscription: Subscription) -> None:
         """Keep the partitions until the coordinator revokes them, as Java's consumer does."""
@@ -244,6 +245,11 @@ class GroupSubscription(SubscriptionState):  # type: ignore[misc]
             await super().wait_for_assignment()
             if self._subscription is not None and self._subscription.assignment is not None:
                 return
+
+    async def wait_for_first_assignment(self) -> None:
+        """Wait for an assignment, or until the application does not subscribe any more."""
+        while self.partitions_auto_assigned() and (self._subscription is None or self._subscription.assignment is None):
+            await super().wait_for_assignment()
 
     # The coordinator.
 

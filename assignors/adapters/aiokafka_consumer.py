@@ -232,6 +232,11 @@ class Companion(ConsumerCompanion):
             result = getattr(listener, method)(set(partitions))
             if asyncio.iscoroutine(result):
                 await result
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise  # the consumer stops
+            # The listener waited for a task that it, or the application, cancelled.
+            log.exception("group %s: %s of the rebalance listener %r failed", self.membership.group, method, listener)
         except Exception:
             # As in aiokafka's own rebalances, a listener's error does not end the consumer.
             log.exception("group %s: %s of the rebalance listener %r failed", self.membership.group, method, listener)

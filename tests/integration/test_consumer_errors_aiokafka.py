@@ -1,12 +1,15 @@
 """What quorate's consumer for aiokafka does after errors and unusual calls of its application."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from quorate.cluster import TEST_PROPERTIES, EmbeddedCluster
 from quorate.integration import Cluster
 from tests.integration.conftest import QUICK
 from tests.integration.groups import produce
-from tests.integration.test_consumers_aiokafka import consume, consumer, run, until
+from tests.integration.test_consumers_aiokafka import Listener, consume, consumer, new, numbers, run, until
 
 pytestmark = pytest.mark.scenario("KIP-848 in Python")
 
@@ -41,3 +44,43 @@ def test_stop_reports_that_no_broker_responds(
         produce(cluster, "orders", 1, 1)
         run(scenario())
     assert "Closing the member of group g: no response" in caplog.messages
+
+
+@pytest.mark.long_on_brokers
+def test_listener_that_waits_for_a_cancelled_task_does_not_stop_the_rebalance(
+    kafka_cluster: Cluster, topic: str, group_id: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Worker(Listener):
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            super().on_partitions_revoked(revoked)
+            work.cancel()
+            await work
+
+    async def scenario() -> None:
+        nonlocal work
+        work = asyncio.create_task(asyncio.sleep(3600))
+        one = new(kafka_cluster, group_id)
+        one.subscribe([topic], listener=Worker())
+        async with one, consumer(kafka_cluster, group_id, topic) as other:
+            await until("both have half", lambda: len(numbers(one)) == len(numbers(other)) == 3)
+
+    work: Any = None
+    run(scenario())
+    assert any("on_partitions_revoked of" in message for message in caplog.messages)
+
+
+@pytest.mark.long_on_brokers
+def test_start_returns_if_the_listener_unsubscribes(kafka_cluster: Cluster, topic: str, group_id: str) -> None:
+    class Leaving(Listener):
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            one.unsubscribe()
+
+    async def scenario() -> None:
+        nonlocal one
+        one = new(kafka_cluster, group_id)
+        one.subscribe([topic], listener=Leaving())
+        async with one:
+            assert one.assignment() == frozenset()
+
+    one: Any = None
+    run(scenario())

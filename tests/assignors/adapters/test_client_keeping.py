@@ -51,6 +51,27 @@ def test_only_moving_partitions_are_revoked_and_a_rebalance_follows(client):
     assert decoded == [("assigned", {0, 1}), ("revoked", {0}), ("assigned", {2})]
 
 
+def test_listener_that_waits_for_a_cancelled_task_does_not_end_the_rebalance():
+    class Waiting(Listener):
+        async def on_partitions_revoked(self, revoked):
+            super().on_partitions_revoked(revoked)
+            if not revoked:
+                return  # of the first join, which is aiokafka's own
+            waiting = asyncio.ensure_future(asyncio.sleep(3600))
+            waiting.cancel()
+            await waiting
+
+    listener = Waiting()
+    with OfflineAio(aiokafka.CooperativeSticky(), listener=listener) as consumer:
+        consumer.metadata(RACKS, SIX)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 0), ("t", 1)], 1)
+        consumer.join()
+        consumer.complete("cooperative-sticky", [("t", 1), ("t", 2)], 2)
+        assert consumer.rejoins()
+    assert listener.decoded[-2:] == [("revoked", {0}), ("assigned", {2})]
+
+
 def test_kept_partitions_keep_their_positions(client):
     with client.consumer(client.CooperativeSticky()) as consumer:
         consumer.metadata(RACKS, SIX)
