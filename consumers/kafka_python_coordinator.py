@@ -174,8 +174,13 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
         return self._membership.state in (ConsumerState.JOINING, ConsumerState.FENCED)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Return the membership, for transactions (KIP-447)."""
+        """Return the membership, for transactions (KIP-447).
+
+        As in Java, there is none after `unsubscribe`, and if the application assigns partitions.
+        """
         member_id, epoch = self._member()
+        if self._membership.state is ConsumerState.UNSUBSCRIBED or not self._subscription.partitions_auto_assigned():
+            member_id, epoch = Generation.NO_GENERATION.member_id, Generation.NO_GENERATION.generation_id
         return ConsumerGroupMetadata(
             group_id=self.group_id,
             generation_id=epoch,
@@ -257,6 +262,8 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
             else:
                 failure = None
                 break
+            if isinstance(failure, errors.UnknownTopicOrPartitionError):
+                break  # the topic was deleted; Java's consumer does not repeat this commit, either
             stale = isinstance(failure.__cause__, errors.StaleMemberEpochError)
             if remaining_ms <= 0 or not (stale or getattr(failure, "retriable", False)):
                 break
@@ -378,7 +385,11 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                     action, lambda topic_id: self._cluster.topic_name_for_id(UUID(bytes=bytes(topic_id)))
                 )
                 continue
-            error = self._run_event(action)
+            try:
+                error = self._run_event(action)
+            except BaseException as interrupted:  # such as Ctrl-C: the rebalance continues all the same
+                self._complete(action, interrupted)
+                raise
             if self._closing:
                 return  # the listener has closed the consumer
             if error is not None and failure is None:

@@ -5,14 +5,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
 from kafka.errors import KafkaError, UnreleasedInstanceIdError
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.errors import EncodeError
 from quorate.consumers.kafka_python import GroupError, KafkaConsumer, SubscriptionPattern
 from quorate.consumers.kafka_python_requests import OwnRequest
 from quorate.integration import Cluster
-from tests.integration.groups import group_state
+from tests.integration.groups import group_state, produce
 from tests.integration.test_consumers import Listener, consumer, poll_until
 
 pytestmark = pytest.mark.scenario("KIP-848 in Python")
@@ -131,3 +133,51 @@ def test_values_that_a_request_cannot_contain_are_errors_at_once() -> None:
     request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", rack_id=5)  # type: ignore[arg-type]
     with pytest.raises(EncodeError, match="rack_id"):
         OwnRequest(request)
+
+
+@pytest.mark.long_on_brokers
+def test_deleted_topic_does_not_delay_the_rebalance_that_revokes_it(kafka_cluster: Cluster, group_id: str) -> None:
+    topics = [f"{group_id}-{name}" for name in ("deleted", "kept")]
+    for name in topics:
+        kafka_cluster.create_topic(name)
+        produce(kafka_cluster, name, 1, 5)
+    with consumer(kafka_cluster, group_id, *topics) as one:
+        poll_until("all", lambda: len(one.assignment()) == 2 and sum(map(one.position, one.assignment())) == 10, one)
+        kafka_cluster.delete_topic(topics[0])
+        poll_until("revoked", lambda: one.assignment() == {TopicPartition(topics[1], 0)}, one)
+
+
+@pytest.mark.long_on_brokers
+def test_application_that_stops_waiting_in_a_listener_does_not_stop_the_rebalance(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    def interrupt() -> None:
+        listener.kind = "none"
+        raise KeyboardInterrupt  # as Ctrl-C does
+
+    listener = Calling("revoked", interrupt)
+    with consumer(kafka_cluster, group_id) as one:
+        one.subscribe([topic], listener=listener)
+        poll_until("all", lambda: len(one.assignment()) == 6, one)
+        with consumer(kafka_cluster, group_id, topic) as other:
+            with pytest.raises(KeyboardInterrupt):
+                poll_until("never", lambda: False, other, one)
+            poll_until("both have half", lambda: len(one.assignment()) == len(other.assignment()) == 3, one, other)
+
+
+@pytest.mark.long_on_brokers
+def test_consumer_that_assigns_partitions_commits_in_a_transaction(
+    kafka_cluster: Cluster, topic: str, group_id: str
+) -> None:
+    at = TopicPartition(topic, 0)
+    producer = KafkaProducer(**kafka_cluster.client_config, transactional_id=group_id)
+    try:
+        producer.init_transactions()
+        with consumer(kafka_cluster, group_id) as one:
+            one.assign([at])
+            producer.begin_transaction()
+            producer.send_offsets_to_transaction({at: OffsetAndMetadata(7, "", -1)}, one.group_metadata())
+            producer.commit_transaction()
+            assert one.committed(at) == 7
+    finally:
+        producer.close()
