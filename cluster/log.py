@@ -39,7 +39,6 @@ class Appended:
     """
 
     base_offset: int
-    last_offset: int
     timestamp_ms: int = -1
     duplicate: bool = False
 
@@ -261,7 +260,7 @@ class PartitionLog:
             facts = check_batch(data, self.config.max_message_bytes if max_batch_bytes is None else max_batch_bytes)
         if facts.producer_id >= 0:
             if (known := self.producers.known(facts)) is not None:
-                return Appended(known.base_offset, known.last_offset, known.timestamp_ms, duplicate=True)
+                return Appended(known.base_offset, known.timestamp_ms, duplicate=True)
             self.producers.check(facts)
         count = facts.last_offset - facts.base_offset
         facts.base_offset = self.next_offset
@@ -274,7 +273,7 @@ class PartitionLog:
             data, facts.base_offset, leader_epoch, now_ms if stamped else None, facts.max_timestamp_ms
         )
         self._add(facts, placed, now_ms)
-        return Appended(facts.base_offset, facts.last_offset, now_ms if stamped else -1)
+        return Appended(facts.base_offset, now_ms if stamped else -1)
 
     def append_own(self, data: bytes, now_ms: int) -> None:
         """Append a batch of the broker itself, whose offsets begin at `next_offset`.

@@ -19,7 +19,6 @@ from quorate.cluster.apis.share_acknowledge import (
     current_leaders,
     readable_topics,
 )
-from quorate.cluster.clock import Handle
 from quorate.cluster.share.acquire import acquire
 from quorate.cluster.share.configs import duration_ms
 from quorate.cluster.share.fetched import FetchedRecords
@@ -112,7 +111,6 @@ class _ShareFetchRun:
     _not_loaded: dict[SessionPartition, int] = field(default_factory=dict)
     """Errors of share coordinators, which a broker receives after it returned available records."""
     _fetched: bool = False
-    _timer: Handle | None = None
 
     def start(self) -> None:
         """Acknowledge and fetch.

@@ -35,14 +35,13 @@ class ChangeKind(StrEnum):
 class HashChange:
     """One difference between then and now, with a sentence.
 
-    `topic`, `partition`, `broker`: where, if it is in one place.
+    `topic`, `partition`: where, if it is in one place.
     """
 
     kind: ChangeKind
     sentence: str
     topic: str | None = None
     partition: int | None = None
-    broker: int | None = None
 
     def __str__(self) -> str:
         return self.sentence
@@ -188,14 +187,12 @@ class _Search:
         for broker, rack in brokers.items():
             if rack is not None and self.matches_in(self.image.with_brokers({**brokers, broker: None})):
                 who = f"broker {broker}" if broker >= 0 else f"each broker in rack {rack}"
-                yield HashChange(
-                    kind=ChangeKind.RACK, broker=broker, sentence=f"{who} had no rack or was not registered"
-                )
+                yield HashChange(kind=ChangeKind.RACK, sentence=f"{who} had no rack or was not registered")
             for other in self.racks:
                 if other != rack and self.matches_in(self.image.with_brokers({**brokers, broker: other})):
                     now = "has none" if rack is None else f"is in {rack}"
                     who = f"broker {broker}, which now {now}," if broker >= 0 else f"each broker in rack {rack}"
-                    yield HashChange(kind=ChangeKind.RACK, broker=broker, sentence=f"{who} was in rack {other}")
+                    yield HashChange(kind=ChangeKind.RACK, sentence=f"{who} was in rack {other}")
 
     def fewer_partitions(self) -> Iterator[HashChange]:
         for topic in self.topics:

@@ -51,7 +51,6 @@ class ConfiguredTopology:
     """
 
     topology_epoch: int
-    metadata_hash: int
     subtopologies: Mapping[str, ConfiguredSubtopology] | None
     internal_topics_to_be_created: Mapping[str, CreatableTopic] = field(default_factory=dict)
     topic_configuration_error: TopicConfigurationError | None = None

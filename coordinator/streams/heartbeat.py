@@ -221,7 +221,7 @@ def _configured(
     computed = hash_of(shard, dict.fromkeys(required_topics(topology)))
     changed = computed != group.metadata_hash
     if group.topology is None or changed or configured is None:
-        configured = configure_topics(topology, computed, shard.image)
+        configured = configure_topics(topology, shard.image)
         shard.state.remember_streams(group)
         group.configured = configured
         group.endpoints.clear()

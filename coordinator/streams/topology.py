@@ -53,9 +53,7 @@ __all__ = [
 ]
 
 
-def configure_topics(
-    topology: StreamsGroupTopologyValue, metadata_hash: int, image: MetadataImage
-) -> ConfiguredTopology:
+def configure_topics(topology: StreamsGroupTopologyValue, image: MetadataImage) -> ConfiguredTopology:
     """Return the topology with partition counts, or with the error that keeps it from running.
 
     Raises `InvalidTopologyError` and `InternalTopologyError`, which no later image can mend.
@@ -72,7 +70,6 @@ def configure_topics(
     except TopicConfigurationError as error:
         return ConfiguredTopology(
             topology_epoch=topology.epoch,
-            metadata_hash=metadata_hash,
             subtopologies=None,
             topic_configuration_error=error,
         )
@@ -83,7 +80,6 @@ def configure_topics(
         )
     return ConfiguredTopology(
         topology_epoch=topology.epoch,
-        metadata_hash=metadata_hash,
         subtopologies=configured,
         internal_topics_to_be_created=missing,
         topic_configuration_error=problem,

@@ -40,7 +40,7 @@ def described(shard: GroupCoordinatorShard, group: CoordinatorGroup, version: in
             return to_kafka_json(classic.described(group), version)
         case StreamsGroup():
             # In no record: a heartbeat of a running member configures it.
-            group.configured = configure_topics(group.topology, group.metadata_hash, shard.image)
+            group.configured = configure_topics(group.topology, shard.image)
             return to_kafka_json(streams.described(shard, group), version)
     raise AssertionError(group)
 

@@ -53,7 +53,7 @@ def _configure(case: Json, image: MetadataImage, out: Json) -> None:
     out["record"] = to_kafka_json(topology, 0)
     out["requiredTopics"] = sorted(required_topics(topology))
     out["describedStored"] = to_kafka_json(described_stored_topology(topology), 0)
-    found = configure_topics(topology, 7, image)
+    found = configure_topics(topology, image)
     out["ready"] = found.is_ready
     if found.topic_configuration_error is not None:
         error = found.topic_configuration_error

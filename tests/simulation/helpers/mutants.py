@@ -227,7 +227,7 @@ def _knows_no_producers(own: Any) -> Any:
 def _drops_a_write(own: Any) -> Any:
     def append(self: Any, data: Any, facts: Any = None, **named: Any) -> Any:
         facts = facts or log.check_batch(data, 1 << 20)
-        return log.Appended(self.next_offset, self.next_offset, -1)
+        return log.Appended(self.next_offset)
 
     return every(15, append, own)
 
