@@ -19,6 +19,8 @@ from quorate.codecs.api import (
     ConsumerGroupInstallAssignmentResponse,
     ConsumerGroupPrepareAssignmentRequest,
     ConsumerGroupPrepareAssignmentResponse,
+    api_of,
+    encode_api,
 )
 from quorate.codecs.api.consumer_group_install_assignment import InstalledMember, InstalledTopicPartitions
 from quorate.codecs.api.error_codes import ErrorCode
@@ -186,6 +188,7 @@ class OfferedAssignors:
         name = prepared.assignor_name
         try:
             request = self._computed(prepared, group_id, member_id, member_epoch)
+            encode_api(request, api_of(type(request)).versions[-1])  # raises for values of a wrong type
         except Exception as error:
             log.exception("Assignor %s failed for group %s", name, group_id)
             code = error.code if isinstance(error, AssignmentFailed) else UNKNOWN_FAILURE
