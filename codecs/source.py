@@ -9,9 +9,9 @@ def open_twin(cls: type) -> Any:
     """Return a class with the slots of `cls` whose instances are writable.
 
     They become instances of `cls` by assigning `__class__`, which is done for speed only. With
-    setters of the slots instead, reading a segment record by record (`read_log`) takes 11 to 26 %
-    more CPU, and loading commits of new keys (`load_state`) 15 to 20 %
-    (`python bench/coordinator_load.py`, three paired rounds, 2026-11).
+    setters of the slots instead, and without the accelerator in C, reading a segment record by
+    record (`read_log`) takes 11 to 26 % more CPU, and loading commits of new keys (`load_state`)
+    15 to 20 % (`python bench/coordinator_load.py`, three paired rounds, 2026-11).
     """
     if cls not in _TWINS:
         own = tuple(cls.__dict__["__slots__"])

@@ -34,13 +34,29 @@ from quorate.codecs.batches.v2 import (
 from quorate.codecs.log.files import PartitionFiles, Segment
 from quorate.codecs.log.model import LogEntry, LogProblem
 from quorate.codecs.log.transactions import Transactions, scan
+from quorate.codecs.message_methods import positional
 from quorate.codecs.records import decode_record
-from quorate.codecs.source import open_twin
 
 _LAST: Final = (1 << 63) - 1
 _FIRST: Final = -(1 << 63)
 _NO_END: Final = 1 << 63  # ends are exclusive, and a record may have the largest int64 as offset or time
-_Open: Final = open_twin(LogEntry)
+_entry: Final = positional(
+    LogEntry,
+    "topic",
+    "partition",
+    "offset",
+    "timestamp_ms",
+    "timestamp_type",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "transactional",
+    "partition_leader_epoch",
+    "headers",
+    "key_bytes",
+    "value_bytes",
+    "record",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,24 +207,23 @@ class PartitionReader:
                         offset = long_sum(base_offset, offset_delta)
                     if bounded and not (first <= offset < last and since <= timestamp < until):
                         continue
-                    entry = _Open()
-                    entry.topic = topic
-                    entry.partition = partition
-                    entry.offset = offset
-                    entry.timestamp_ms = timestamp
-                    entry.timestamp_type = timestamp_type
-                    entry.producer_id = producer_id
-                    entry.producer_epoch = producer_epoch
-                    # Sequence numbers wrap to 0 after 2³¹ - 1.
-                    entry.sequence = -1 if base_sequence < 0 else (base_sequence + offset_delta) & 0x7FFFFFFF
-                    entry.transactional = transactional
-                    entry.partition_leader_epoch = leader_epoch
-                    entry.headers = headers
-                    entry.key_bytes = key
-                    entry.value_bytes = value
-                    entry.record = control_record(key, value) if control else decode(key, value, topic=topic)
-                    entry.__class__ = LogEntry
-                    yield entry
+                    yield _entry(
+                        topic,
+                        partition,
+                        offset,
+                        timestamp,
+                        timestamp_type,
+                        producer_id,
+                        producer_epoch,
+                        # Sequence numbers wrap to 0 after 2³¹ - 1.
+                        -1 if base_sequence < 0 else (base_sequence + offset_delta) & 0x7FFFFFFF,
+                        transactional,
+                        leader_epoch,
+                        headers,
+                        key,
+                        value,
+                        control_record(key, value) if control else decode(key, value, topic=topic),
+                    )
                 check_end(start, end, count)
             except (BadRecordsError, DecompressionError, TooLargeError) as error:
                 buffer, start, end, position = frame

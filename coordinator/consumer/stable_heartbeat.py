@@ -14,7 +14,7 @@ from quorate.coordinator.state.consumer_member import MemberState
 
 _response = positional(ConsumerGroupHeartbeatResponse, "member_id", "member_epoch", "heartbeat_interval_ms")
 _result = positional(Result, "response")
-_STABLE = MemberState.STABLE  # the attribute of the enum takes 0.3 µs in Python 3.11
+_STABLE = MemberState.STABLE  # the attribute of the enum takes 0.07 µs in Python 3.11
 
 
 def stable_member_result(

@@ -58,7 +58,7 @@ class _Topic:
 
 _topic = positional(_Topic, "name", "topic_id", "partitions")
 _result = positional(Result, "records", "response")
-_NONE = ErrorCode.NONE  # the attribute of the enum takes 0.4 µs in Python 3.11
+_NONE = ErrorCode.NONE  # the attribute of the enum takes 0.07 µs in Python 3.11
 
 
 @dataclass(frozen=True)
