@@ -44,7 +44,7 @@ from quorate.codecs.messages import (
 from quorate.codecs.records import Record
 from tests.codecs.helpers.captures import PARTITIONS
 from tests.codecs.helpers.strategies import RECORD_VERSIONS, damaged, records, records_of, version_id
-from tests.extent import portion
+from tests.extent import portion, sampled
 
 Raw = tuple[bytes | None, bytes | None]
 
@@ -102,7 +102,7 @@ def decoded(raw: Sequence[Raw], topic: str = CONSUMER_OFFSETS) -> dict[str, list
 
 
 def assert_narrow(batches: dict[str, pa.RecordBatch], keys: Slots, values: Slots, topic: str) -> None:
-    """Assert that some of the fields are decoded equally, also with an expected type."""
+    """Assert that some of the fields are decoded equally, also with one of some expected types."""
     always = ["row", "tombstone", "value_version", "unknown_tags"]
     for turn in (0, 1):
         fields = {kind.name: frozenset(record_schema(kind).names[turn::2]) for kind in RECORD_TYPES[topic].values()}
@@ -112,7 +112,7 @@ def assert_narrow(batches: dict[str, pa.RecordBatch], keys: Slots, values: Slots
             else batch.select([one for one in batch.schema.names if one in always or one in fields[name]])
             for name, batch in batches.items()
         }
-        for expected_type in {None, max(fields), *batches} - {PROBLEMS}:
+        for expected_type in {None, max(fields), *sampled(sorted(batches))} - {PROBLEMS}:
             assert narrow == decode_slots(keys, values, topic=topic, fields=fields, expected=expected_type)
 
 
