@@ -25,6 +25,8 @@ from quorate.cluster.telemetry import Telemetry
 LOOPBACK = "127.0.0.1"
 """The default listen address: only clients on this machine can connect."""
 
+_LAST_PORT = 65_535
+
 _QUIET_TURNS = 4
 """An idle connection is closed after so many idle checks in a row, at equal intervals. This is up
 to a quarter later than `connections.max.idle.ms`.
@@ -104,6 +106,8 @@ class Broker:
 
         Raises `ClusterError` if the port is taken.
         """
+        if not 0 <= self.listen_port <= _LAST_PORT:
+            raise self._cannot_listen(f"ports are numbers up to {_LAST_PORT}")
         loop = asyncio.get_running_loop()
         while self._closing is not None:
             await asyncio.sleep(0)
@@ -116,13 +120,10 @@ class Broker:
                 ssl=self.cluster.security.tls,
             )
             sockets = self._server.sockets
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             sockets = ()
-            if isinstance(error, OverflowError) or error.errno is not None or _can_open_sockets():
-                why = _why(error) if isinstance(error, OSError) else "ports are numbers up to 65535"
-                raise ClusterError(
-                    f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}"
-                ) from None
+            if error.errno is not None or _can_open_sockets():
+                raise self._cannot_listen(_why(error)) from None
         if not sockets:  # asyncio ignores the error of socket() itself
             raise ClusterError(
                 f"broker {self.id} cannot listen: this process has too many open files",
@@ -133,6 +134,9 @@ class Broker:
         self.serving = True
         self._look_for_idle()
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
+
+    def _cannot_listen(self, why: str) -> ClusterError:
+        return ClusterError(f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}")
 
     def stop(self, *, at_once: bool = True) -> None:
         """Stop listening and close all connections, with `at_once` before pending data is sent.

@@ -429,8 +429,10 @@ class Connection(asyncio.Protocol):
         return self._quiet_for
 
     def hold(self, held: bool) -> None:
-        """Stop or resume reading from the client."""
-        (self._transport.pause_reading if held else self._transport.resume_reading)()
+        """Serve no request of the client, or serve its requests from now on."""
+        self._busy = held
+        if not held:
+            self._serve_pending()
 
     def _forget(self) -> None:
         """Release pending requests, which get no response."""

@@ -123,6 +123,19 @@ def test_a_connection_above_the_total_limit_waits_until_another_is_closed() -> N
         two.socket.close()
 
 
+def test_a_client_that_goes_while_it_waits_for_a_place_is_forgotten() -> None:
+    with cluster(max_connections=1) as made:
+        broker = made.core.brokers[1]
+        with Wire(broker.port) as one, Wire(broker.port) as last:
+            one.request(WHO, 12)
+            with Wire(broker.port) as two:
+                two.send(WHO, 12)
+                eventually(lambda: len(broker._waiting) == 2)
+            eventually(lambda: len(broker._waiting) == 1)
+            one.socket.close()
+            last.request(WHO, 12)
+
+
 @pytest.mark.parametrize("rest", [b"", bytes(101)], ids=["its size", "all of it"])
 def test_a_request_larger_than_allowed_closes_the_connection(rest: bytes) -> None:
     with cluster(socket_request_max_bytes=100) as made, Wire(made.core.brokers[1].port) as wire:
