@@ -16,10 +16,10 @@ from tests.extent import is_full
 @pytest.hookimpl(tryfirst=True)  # before fixtures
 def pytest_runtest_setup(item: pytest.Item) -> None:
     has_uvloop = has_uvloop_in(item.nodeid, full=is_full())
-    sys.modules["uvloop"] = uvloop if has_uvloop else None  # type: ignore[assignment]  # not to be found
+    sys.modules["uvloop"] = uvloop if has_uvloop else None  # type: ignore[assignment]  # importing it fails
     item.add_report_section("setup", "event loop", "uvloop" if has_uvloop else "asyncio")
 
 
 def has_uvloop_in(test: str, *, full: bool) -> bool:
-    """Return whether uvloop is there in a test."""
+    """Return whether a test can import uvloop."""
     return bool(crc32(test.encode()) & 1) != full
