@@ -15,6 +15,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.test_public_names import PACKAGES
+
 ROOT = Path(__file__).resolve().parent.parent
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CONFTEST = ROOT / "tests" / "conftest.py"
@@ -102,18 +104,7 @@ def test_the_map_of_the_code_names_what_there_is() -> None:
 
 def test_the_map_names_every_package() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
-    assert packages == {
-        "assignors",
-        "cli",
-        "cluster",
-        "codecs",
-        "consumers",
-        "coordinator",
-        "integration",
-        "pipeline",
-        "simulation",
-        "watch",
-    }
+    assert packages == set(PACKAGES)
     assert not [package for package in packages if f"| `{package}/` |" not in ARCHITECTURE]
 
 

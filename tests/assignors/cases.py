@@ -185,13 +185,14 @@ def _subscriptions(rng: Random, topics: Sequence[str]) -> Callable[[], list[str]
             mixed = rng.random() < 0.3
             return lambda: rng.sample(some, len(some)) if mixed else list(some)
         case 2:  # a few applications
-            few = [_subset(rng, some, chance) for _ in range(rng.randint(2, 3))]
+            few = [subset(rng, some, chance) for _ in range(rng.randint(2, 3))]
             return lambda: list(rng.choice(few))
         case _:
-            return lambda: _subset(rng, some, chance)
+            return lambda: subset(rng, some, chance)
 
 
-def _subset(rng: Random, topics: Sequence[str], chance: float) -> list[str]:
+def subset(rng: Random, topics: Sequence[str], chance: float) -> list[str]:
+    """Draw some of the topics, rarely none."""
     chosen = [topic for topic in topics if rng.random() < chance]
     if not chosen and rng.random() < 0.9:
         chosen = [rng.choice(topics)]

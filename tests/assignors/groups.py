@@ -90,3 +90,8 @@ def local(assignment: Assignment, members: Mapping[str, Member], *, leader: bool
 def reordered(members: Mapping[str, Member], topology: Topology) -> tuple[dict[str, Member], Topology]:
     """Return the same group in reverse order."""
     return dict(reversed(members.items())), Topology(reversed(topology.topics))
+
+
+def lists(assignment: Assignment) -> dict[str, list[str]]:
+    """Return the partitions of each member as texts such as "orders-0"."""
+    return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}

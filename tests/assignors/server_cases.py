@@ -20,6 +20,7 @@ from typing import Any
 
 from quorate.assignors import GroupSpec, Member, Topic, Topology, java_order
 from quorate.codecs import Uuid
+from tests.assignors.cases import subset
 from tests.assignors.smaller_cases import fewer_of, one_less, replaced, without
 
 Case = dict[str, Any]
@@ -148,17 +149,10 @@ def _subscriptions(rng: Random, topics: Sequence[str]) -> Callable[[], list[str]
             repeated = rng.random() < 0.1
             return lambda: (rng.sample(some, len(some)) if mixed else list(some)) + (some[:1] if repeated else [])
         case 2:  # a few applications
-            few = [_subset(rng, some, chance) for _ in range(rng.randint(2, 3))]
+            few = [subset(rng, some, chance) for _ in range(rng.randint(2, 3))]
             return lambda: list(rng.choice(few))
         case _:
-            return lambda: _subset(rng, some, chance)
-
-
-def _subset(rng: Random, topics: Sequence[str], chance: float) -> list[str]:
-    chosen = [topic for topic in topics if rng.random() < chance]
-    if not chosen and rng.random() < 0.9:
-        chosen = [rng.choice(topics)]
-    return chosen
+            return lambda: subset(rng, some, chance)
 
 
 def _member(rng: Random, wanted: Callable[[], list[str]], number: int) -> Case:

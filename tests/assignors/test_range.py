@@ -11,6 +11,7 @@ from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.range import RangeAssignor
 from tests.assignors.cases import client_case
 from tests.assignors.client_differential import ours
+from tests.assignors.groups import lists
 from tests.assignors.rack_setup import assigned, group, mismatches, read
 from tests.assignors.read_cases import read_case
 from tests.assignors.vectors import client_vectors, vector_case
@@ -24,10 +25,6 @@ OTHER = [(ALL, "a"), (ALL, "b"), ("t1 t3", "c")]
 NO_RACK = [(ALL, None)] * 3
 
 cases = st.randoms(use_true_random=False).map(lambda rng: client_case(rng, "range"))
-
-
-def lists(assignment):
-    return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}
 
 
 # ---- Kafka's documented results

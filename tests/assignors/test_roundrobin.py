@@ -10,14 +10,11 @@ from quorate.assignors import GroupSpec, Member, Topic, Topology
 from quorate.assignors.roundrobin import RoundRobinAssignor
 from tests.assignors.cases import client_case
 from tests.assignors.client_differential import ours
+from tests.assignors.groups import lists
 from tests.assignors.read_cases import read_case
 from tests.assignors.vectors import client_vectors, vector_case
 
 cases = st.randoms(use_true_random=False).map(lambda rng: client_case(rng, "roundrobin"))
-
-
-def lists(assignment):
-    return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}
 
 
 def test_equal_subscriptions_get_equal_shares():

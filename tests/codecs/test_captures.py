@@ -30,7 +30,7 @@ from quorate.codecs.batches import (
 )
 from quorate.codecs.log import read_log, read_segment
 from quorate.codecs.log.model import LogEntry
-from tests.codecs.helpers.captures import CAPTURES, PARTITIONS, CapturedPartition
+from tests.codecs.helpers.captures import CAPTURES, PARTITIONS, CapturedPartition, header_form
 
 partitions = pytest.mark.parametrize("captured", PARTITIONS, ids=str)
 
@@ -80,7 +80,7 @@ def test_all_captures_exist():
 def test_batches_and_records_equal_what_kafka_read(captured):
     read = captured.oracle()
     for segment, batch, records in batches_of(captured):
-        assert oracle_form(segment, batch.header) == next(read)
+        assert {"kind": "batch", "segment": segment.name, **header_form(batch.header)} == next(read)
         for record in records:
             expected = next(read)
             assert record == BatchRecord(
@@ -92,33 +92,6 @@ def test_batches_and_records_equal_what_kafka_read(captured):
             )
             assert expected["headers"] == 0
     assert next(read, None) is None
-
-
-def oracle_form(segment: Path, header: BatchHeader) -> dict[str, Any]:
-    form = {
-        "kind": "batch",
-        "segment": segment.name,
-        "position": header.position,
-        "sizeInBytes": header.size_bytes,
-        "baseOffset": header.base_offset,
-        "lastOffset": header.last_offset,
-        "count": header.count,
-        "partitionLeaderEpoch": header.partition_leader_epoch,
-        "magic": header.magic,
-        "crc": header.crc,
-        "valid": header.crc_valid,
-        "compression": header.compression,
-        "timestampType": header.timestamp_type,
-        "maxTimestamp": header.max_timestamp_ms,
-        "transactional": header.transactional,
-        "control": header.control,
-        "producerId": header.producer_id,
-        "producerEpoch": header.producer_epoch,
-        "baseSequence": header.base_sequence,
-    }
-    if header.delete_horizon_ms is not None:
-        form["deleteHorizonMs"] = header.delete_horizon_ms
-    return form
 
 
 @partitions

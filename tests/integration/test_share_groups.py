@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import pytest
 from confluent_kafka import AcknowledgeType, Producer, ShareConsumer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from quorate.integration import Cluster
+from tests.cluster.share.group_configs import configure
 from tests.integration.limits import LIMIT_MS
 
 pytestmark = pytest.mark.scenario("KIP-932 share consumers")
@@ -66,16 +66,6 @@ def acknowledging(*released: int) -> Callable[[Member, Any], object]:
         member.consumer.acknowledge(message, kind)
 
     return acknowledge
-
-
-def configure(cluster: Cluster, group: str, **configs: Any) -> None:
-    """Let a group read from the beginning."""
-    given = {"share.auto.offset.reset": "earliest"} | {name.replace("_", "."): str(configs[name]) for name in configs}
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in given.items()]
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(60)
 
 
 def produce(cluster: Cluster, topic: str, values: Sequence[int]) -> None:

@@ -15,7 +15,7 @@ from quorate.codecs.releases import KafkaVersion
 from quorate.codecs.sticky_user_data import encode_sticky_user_data
 from tests.assignors.cases import Size, client_case, concentrate
 from tests.assignors.client_differential import kafka, ours, verdict
-from tests.assignors.groups import check_valid, groups
+from tests.assignors.groups import check_valid, groups, lists
 from tests.assignors.rack_setup import assigned, group, mismatches, read
 from tests.assignors.read_cases import read_case
 from tests.assignors.vectors import client_vectors, vector_case
@@ -27,10 +27,6 @@ SAME = [(ALL, "a"), (ALL, "b"), (ALL, "c")]
 OTHER = [(ALL, "a"), (ALL, "b"), ("t1 t3", "c")]
 WITHOUT = [(topics, None) for topics, _ in SAME]
 WITHOUT_OTHER = [(topics, None) for topics, _ in OTHER]
-
-
-def lists(assignment):
-    return {member: [f"{topic}-{number}" for topic, number in given] for member, given in assignment.items()}
 
 
 def owning(text, generation=1, **fields):

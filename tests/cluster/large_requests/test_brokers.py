@@ -54,11 +54,8 @@ def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
         samples = []
         original = turns.Turns._next
 
-        def led() -> set[int]:
-            return {partition.leader for topic in core.topics.values() for partition in topic.partitions}
-
         def next_turn(self: turns.Turns) -> None:
-            samples.append((core.brokers[2].alive, led(), core.image.topics["t"].leadership))
+            samples.append((core.brokers[2].alive, led_by(core), core.image.topics["t"].leadership))
             if how == "reconnected meanwhile" and len(samples) == 10:
                 core.brokers[2].cut_from_controller(False)
             original(self)
@@ -76,7 +73,7 @@ def test_a_broker_is_fenced_and_new_leaders_elected_atomically(
             sample for at, sample in enumerate(samples) if sample not in samples[:at]
         ]
         assert core.brokers[2].alive is (how == "reconnected meanwhile")
-        assert led() == ({1, 2} if how == "reconnected meanwhile" else {1})
+        assert led_by(core) == ({1, 2} if how == "reconnected meanwhile" else {1})
         if core.data is not None:
             assert_metadata_log_is_complete(core)
             assert core.state.brokers.keys() == ({1} if how == "unregistered" else {1, 2})

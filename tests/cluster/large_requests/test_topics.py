@@ -40,6 +40,19 @@ def new_topic(name: str, partitions: int = 1) -> CreatableTopic:
     return CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
 
 
+def encoded_by(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list to which metadata records are added when they are encoded."""
+    encoded: list[object] = []
+    encode = metadata.encode_metadata
+
+    def encoding(record: Any, version: int) -> bytes:
+        encoded.append(record)
+        return encode(record, version)
+
+    monkeypatch.setattr(metadata, "encode_metadata", encoding)
+    return encoded
+
+
 def test_topics_of_a_request_are_created_atomically_while_other_requests_are_served(
     cluster: EmbeddedCluster, sample_turns: SampleTurns
 ) -> None:
@@ -76,14 +89,7 @@ def test_topic_records_are_encoded_in_turns(
 ) -> None:
     """Encoding 10,000 topics took 0.4 s in one turn."""
     core = cluster.core
-    encoded: list[object] = []
-    encode = metadata.encode_metadata
-
-    def encoding(record: Any, version: int) -> bytes:
-        encoded.append(record)
-        return encode(record, version)
-
-    monkeypatch.setattr(metadata, "encode_metadata", encoding)
+    encoded = encoded_by(monkeypatch)
     samples = sample_turns(lambda: len(encoded))
     with Wire(core.brokers[1].port) as wire:
         topics = (new_topic("large", 900), *(new_topic(f"t{number}") for number in range(MANY)))
@@ -263,16 +269,9 @@ def test_configs_of_many_topics_are_written_in_turns(
 ) -> None:
     """Comparing configs of 10,000 topics took 0.2 s in one turn."""
     core = cluster.core
-    encoded: list[object] = []
-    encode = metadata.encode_metadata
-
-    def encoding(record: Any, version: int) -> bytes:
-        encoded.append(record)
-        return encode(record, version)
-
     for number in range(MANY):
         cluster.call(lambda number=number: core.create_topic(f"t{number}", partitions=1))
-    monkeypatch.setattr(metadata, "encode_metadata", encoding)
+    encoded = encoded_by(monkeypatch)
     samples = sample_turns(lambda: len(encoded))
     config = alter_configs.AlterableConfig(name="retention.ms", value="1234")
     with Wire(core.brokers[1].port) as wire:

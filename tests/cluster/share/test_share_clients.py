@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import missing_tools, tools
 from tests.broker.fixtures import need_broker
+from tests.cluster.share.group_configs import configure
 
 QUICK = {
     "offsets.topic.num.partitions": 1,
@@ -34,16 +34,6 @@ def cluster() -> Iterator[EmbeddedCluster]:
         core = made.core
         made.call(lambda: core.create_topic("t", partitions=2, replicas=2))
         yield made
-
-
-def configure(cluster: EmbeddedCluster, group: str, **configs: Any) -> None:
-    """Let a group read from the beginning."""
-    given = {"share.auto.offset.reset": "earliest"} | {name.replace("_", "."): str(configs[name]) for name in configs}
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in given.items()]
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
-    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(60)
 
 
 def produce(cluster: EmbeddedCluster, count: int = COUNT) -> None:

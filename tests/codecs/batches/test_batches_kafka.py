@@ -17,6 +17,7 @@ from quorate.codecs.batches import (
     read_batches,
 )
 from tests.codecs.helpers.batch_strategies import Written, batches
+from tests.codecs.helpers.captures import header_form
 from tests.extent import portion
 from tests.oracle.client import Oracle, OracleError
 
@@ -63,32 +64,6 @@ def kafka_read(oracle: Oracle, data: bytes) -> dict[str, Any]:
         return {"batches": [], "validBytes": 0, "error": {"class": name}}
 
 
-def oracle_header(batch: Batch) -> dict[str, Any]:
-    header = batch.header
-    expected = {
-        "position": header.position,
-        "sizeInBytes": header.size_bytes,
-        "magic": header.magic,
-        "baseOffset": header.base_offset,
-        "lastOffset": header.last_offset,
-        "crc": header.crc,
-        "valid": header.crc_valid,
-        "compression": header.compression,
-        "timestampType": header.timestamp_type,
-        "maxTimestamp": header.max_timestamp_ms,
-        "count": header.count,
-        "partitionLeaderEpoch": header.partition_leader_epoch,
-        "transactional": header.transactional,
-        "control": header.control,
-        "producerId": header.producer_id,
-        "producerEpoch": header.producer_epoch,
-        "baseSequence": header.base_sequence,
-    }
-    if header.delete_horizon_ms is not None:
-        expected["deleteHorizonMs"] = header.delete_horizon_ms
-    return expected
-
-
 def oracle_record(record: BatchRecord) -> dict[str, Any]:
     return {
         "offset": record.offset,
@@ -108,7 +83,7 @@ def assert_read_alike(oracle: Oracle, data: bytes) -> None:
         assert isinstance(batch, Batch)
         records = expected.pop("records")
         assert "error" not in expected
-        mine = oracle_header(batch)
+        mine = header_form(batch.header)
         if batch.header.magic < 2:
             # Kafka decompresses to find the first offset and the count; we use the header.
             for name in ("baseOffset", "count"):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from quorate.codecs.batches import BatchHeader
+
 CAPTURES = Path(__file__).resolve().parents[2] / "data" / "captures"
 
 
@@ -49,3 +51,29 @@ PARTITIONS = [
     for folder in sorted(CAPTURES.glob("*/__*-*"))
     if folder.is_dir() and any(segment.stat().st_size for segment in folder.glob("*.log"))
 ]
+
+
+def header_form(header: BatchHeader) -> dict[str, Any]:
+    """Return a header as the oracle does."""
+    form = {
+        "position": header.position,
+        "sizeInBytes": header.size_bytes,
+        "magic": header.magic,
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "crc": header.crc,
+        "valid": header.crc_valid,
+        "compression": header.compression,
+        "timestampType": header.timestamp_type,
+        "maxTimestamp": header.max_timestamp_ms,
+        "count": header.count,
+        "partitionLeaderEpoch": header.partition_leader_epoch,
+        "transactional": header.transactional,
+        "control": header.control,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "baseSequence": header.base_sequence,
+    }
+    if header.delete_horizon_ms is not None:
+        form["deleteHorizonMs"] = header.delete_horizon_ms
+    return form

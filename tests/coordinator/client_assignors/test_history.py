@@ -2,33 +2,16 @@
 
 from quorate.codecs import LogEntry
 from quorate.codecs.api.error_codes import ErrorCode
-from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.client_assignors import ClientAssignor
 from quorate.coordinator.history import events, view
 from quorate.coordinator.log import StoredRecord
 from tests.coordinator.client_assignors.scene import Scene
+from tests.coordinator.log_entries import log_entry
 
 
 def entries(scene: Scene) -> list[LogEntry]:
     return [
-        LogEntry(
-            topic="__consumer_offsets",
-            partition=0,
-            offset=one.offset,
-            timestamp_ms=one.timestamp_ms,
-            timestamp_type=TimestampType.CREATE_TIME,
-            producer_id=-1,
-            producer_epoch=-1,
-            sequence=-1,
-            transactional=False,
-            partition_leader_epoch=0,
-            headers=(),
-            key_bytes=None,
-            value_bytes=None,
-            record=one.record,
-        )
-        for one in scene.log.stored
-        if isinstance(one, StoredRecord)
+        log_entry(one.record, one.offset, one.timestamp_ms) for one in scene.log.stored if isinstance(one, StoredRecord)
     ]
 
 

@@ -6,8 +6,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.codecs import LogEntry
-from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.messages import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -23,6 +21,7 @@ from quorate.coordinator.history.facts import MemberProgressed
 from quorate.coordinator.records import written
 from quorate.coordinator.state.consumer import ConsumerGroup
 from quorate.coordinator.state.consumer_member import ConsumerMember
+from tests.coordinator.log_entries import log_entry
 
 
 @dataclass
@@ -100,7 +99,8 @@ def test_progress_of_each_member_is_reported_once() -> None:
         )
         log.append((3 + at, ConsumerGroupCurrentMemberAssignmentKey(group_id="g", member_id=name), reached))
     history = History()
-    events = [event for place, one in enumerate(log) for event in history.take(_entry(place, *one))]
+    entries = (log_entry(written(key, value), place, at_ms) for place, (at_ms, key, value) in enumerate(log))
+    events = [event for entry in entries for event in history.take(entry)]
     events += history.finish()
     followed = [fact.member_id for event in events for fact in event.facts if isinstance(fact, MemberProgressed)]
     assert followed == ids
@@ -109,22 +109,3 @@ def test_progress_of_each_member_is_reported_once() -> None:
     assert isinstance(group, ConsumerGroup)
     assert all(isinstance(one, ConsumerMember) for one in group.members.values())
     assert group.is_reconciled
-
-
-def _entry(offset: int, timestamp_ms: int, key: Any, value: Any) -> LogEntry:
-    return LogEntry(
-        topic="__consumer_offsets",
-        partition=0,
-        offset=offset,
-        timestamp_ms=timestamp_ms,
-        timestamp_type=TimestampType.CREATE_TIME,
-        producer_id=-1,
-        producer_epoch=-1,
-        sequence=-1,
-        transactional=False,
-        partition_leader_epoch=-1,
-        headers=(),
-        key_bytes=None,
-        value_bytes=None,
-        record=written(key, value),
-    )

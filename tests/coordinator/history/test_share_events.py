@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from quorate.codecs import LogEntry, Uuid, encode_record
-from quorate.codecs.batches.model import TimestampType
+from quorate.codecs import Uuid
 from quorate.codecs.errors import InputError
 from quorate.codecs.messages.share_state import ShareSnapshotValue, ShareUpdateValue, StateBatch
 from quorate.coordinator.history.share_events import ShareHistory
 from quorate.coordinator.share_state import records
 from quorate.coordinator.share_state.key import SharePartitionKey
+from tests.coordinator.log_entries import log_entry
 
 KEY = SharePartitionKey("web", Uuid(b"t" * 16), 0)
 
@@ -44,29 +44,9 @@ def sentences(*written: Any) -> list[list[str]]:
     """Return the sentences of each event; each record has a time of its own."""
     history, found = ShareHistory(), []
     for offset, record in enumerate(written):
-        found += history.take(entry(offset, record))
+        found += history.take(log_entry(record, offset, 1_000 + offset))
     found += history.finish()
     return [[str(fact).replace(str(KEY.topic_id), "jobs") for fact in event.facts] for event in found]
-
-
-def entry(offset: int, record: Any) -> LogEntry:
-    key, value = encode_record(record)
-    return LogEntry(
-        topic=record.topic,
-        partition=0,
-        offset=offset,
-        timestamp_ms=1_000 + offset,
-        timestamp_type=TimestampType.CREATE_TIME,
-        producer_id=-1,
-        producer_epoch=-1,
-        sequence=-1,
-        transactional=False,
-        partition_leader_epoch=0,
-        headers=(),
-        key_bytes=key,
-        value_bytes=value,
-        record=record,
-    )
 
 
 def test_consecutive_moves_of_the_start_offset_are_one_event():
@@ -112,6 +92,6 @@ def test_a_renewed_snapshot_is_no_event():
 
 def test_an_update_that_cannot_be_applied_is_an_error_with_its_place():
     history = ShareHistory()
-    history.take(entry(0, snapshot(0)))
+    history.take(log_entry(snapshot(0), 0, 1_000))
     with pytest.raises(InputError, match="__share_group_state-0, offset 1: the batches of the update are invalid"):
-        history.take(entry(1, update(0, batch(9, 3, 0), batch(1, 2, 0))))
+        history.take(log_entry(update(0, batch(9, 3, 0), batch(1, 2, 0)), 1, 1_001))
