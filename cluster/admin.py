@@ -60,16 +60,21 @@ class AdminOperations(ABC):
         has a leader.
         """
 
-    @cached_property
+    @property
     def admin(self) -> "KafkaAdminClient":
         """An admin client, for operations without a method here.
 
         It is closed with the cluster, when a broker starts or stops, and when network cuts of
         containers are healed. Read the property again after that.
         """
-        return self._make_admin()
+        self._check_blocking()
+        return self._admin
 
-    def _make_admin(self) -> "KafkaAdminClient":
+    def _check_blocking(self) -> None:  # noqa: B027 - optional
+        """Raise `ClusterError` where a blocking client would wait for ever."""
+
+    @cached_property
+    def _admin(self) -> "KafkaAdminClient":
         from kafka import KafkaAdminClient
 
         config = {**self.client_config, "bootstrap_servers": self.responsive_servers}
@@ -77,7 +82,7 @@ class AdminOperations(ABC):
 
     def close_admin(self) -> None:
         """Close the admin client, if one was created."""
-        client = self.__dict__.pop("admin", None)
+        client = self.__dict__.pop("_admin", None)
         if client is not None:
             client.close()
 

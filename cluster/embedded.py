@@ -17,7 +17,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from quorate.cluster.broker import LOOPBACK
 from quorate.cluster.clock import Clock
@@ -36,9 +36,6 @@ from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.releases import KafkaVersion
 from quorate.coordinator.config import ConfigError
 from quorate.coordinator.errors import ApiError
-
-if TYPE_CHECKING:
-    from kafka import KafkaAdminClient
 
 T = TypeVar("T")
 
@@ -177,14 +174,18 @@ class EmbeddedCluster(Cluster):
         """Configs for kafka-python's clients to connect, including generated credentials."""
         return {**super().client_config, **self.core.security.client_config}
 
-    def _make_admin(self) -> "KafkaAdminClient":
+    def _check_blocking(self) -> None:
         if self._in_loop:
             raise ClusterError(
                 "a blocking client would deadlock in the loop of its own cluster",
                 "use it in a thread: await asyncio.to_thread(kafka.create_topic, ...)",
             )
         self._need_running()
-        return super()._make_admin()
+
+    def close_admin(self) -> None:
+        """Close the admin client, if one was created. Raises `ClusterError` in a forked process."""
+        self._need_own_process()
+        super().close_admin()
 
     def _need_running(self) -> None:
         """Raise `ClusterError` before the start, after the stop, and in a forked process."""

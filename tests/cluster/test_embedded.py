@@ -138,6 +138,7 @@ import os
 from quorate.cluster import ClusterError, EmbeddedCluster
 
 with EmbeddedCluster() as cluster:
+    cluster.create_topic("t")
     if not os.fork():
         for call in (lambda: cluster.stop_broker(1), cluster.add_broker, lambda: cluster.admin):
             try:
@@ -147,7 +148,6 @@ with EmbeddedCluster() as cluster:
         cluster.close()
         os._exit(0)
     os.wait()
-    cluster.create_topic("t")
     print(sorted(cluster.admin.list_topics()))
 """
 
@@ -212,6 +212,8 @@ def test_calls_in_the_clusters_loop_do_not_block_and_other_threads_wait() -> Non
                 cluster.start_broker(2)
             await asyncio.to_thread(cluster.create_topic, "orders", partitions=3)
             assert len(cluster.core.topics["orders"].partitions) == 3
+            with pytest.raises(ClusterError, match=r"await asyncio\.to_thread"):
+                cluster.create_topic("more")  # the admin client exists now
             cluster.stop_broker(1)
             await asyncio.to_thread(cluster.start_broker, 1, rack="b")
             assert [(broker.rack, broker.state) for broker in cluster.brokers] == [("b", "running"), (None, "running")]
