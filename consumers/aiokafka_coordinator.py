@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from functools import partial
+from concurrent.futures import Executor, Future
 from itertools import count
 from typing import Any
 from uuid import uuid4
@@ -503,36 +503,33 @@ class AioCoordinator(OffsetCoordinator):
             request = next(steps, None)
             while request is not None:
                 response = await self.send_own(AioRequest(request))
-                request = await _in_thread(partial(next_step, steps, response))
+                request = await asyncio.get_running_loop().run_in_executor(_DaemonThreads(), next_step, steps, response)
         except errors.KafkaError as error:
             # The coordinator requests it again, or from another member.
             if not self._closed:  # otherwise the connection was closed meanwhile
                 log.warning("Assignment for group %s was not installed: %s", self.group_id, error)
 
 
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    """Run `work` in a daemon thread, so that a program can end without waiting for it."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
+class _DaemonThreads(Executor):
+    """Runs each call in a daemon thread, so that a program can end without waiting for it.
 
-    def settle(result: Any, error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(result)
-            else:
+    Passed to the loop's `run_in_executor`, as simulations have no threads.
+    """
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_running_or_notify_cancel()  # it cannot be cancelled
+
+        def run() -> None:
+            try:
+                result = fn(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 - raised in the loop
                 future.set_exception(error)
+            else:
+                future.set_result(result)
 
-    def run() -> None:
-        result, failure = None, None
-        try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - raised in the loop
-            failure = error
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, failure)
-
-    threading.Thread(target=run, daemon=True).start()
-    return await future
+        threading.Thread(target=run, daemon=True).start()
+        return future
 
 
 def _kafka_partitions(partitions: Iterable[tuple[str, int]]) -> list[Any]:

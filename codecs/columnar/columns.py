@@ -121,6 +121,8 @@ def decode_columns(
     )
     if len(keys) != len(values):
         raise ValueError(f"{len(keys)} keys and {len(values)} values")
+    if topic not in RECORD_TYPES:
+        raise KeyError(f"topic={topic!r} is not a coordinator topic; use one of {', '.join(RECORD_TYPES)}")
     out = _Collector(topic, dictionary)
     for first, last in _parts(keys, values):
         out.first = first

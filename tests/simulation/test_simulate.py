@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from quorate.assignors import RangeAssignor
+from quorate.consumers.aiokafka import AIOKafkaConsumer
 from quorate.simulation import (
     Chaos,
     InvariantBroken,
@@ -243,3 +245,23 @@ def test_growing_memory_is_found(grows: bool) -> None:
         return
     with pytest.raises(ScheduleFailed, match="memory does not grow"):
         simulate(scenario, seeds=1)
+
+
+def test_client_side_assignors_of_quorates_consumer_run_in_the_loop() -> None:
+    async def scenario(sim: Simulation) -> None:
+        kafka = await sim.cluster(
+            brokers=1, topics={"orders": 2}, properties={"group.consumer.client.assignors.enable": "true"}
+        )
+        consumer = AIOKafkaConsumer(
+            "orders",
+            bootstrap_servers=kafka.bootstrap_servers,
+            group_id="billing",
+            group_protocol="consumer",
+            client_assignors=[RangeAssignor()],
+        )
+        await consumer.start()
+        while len(consumer.assignment()) < 2:
+            await consumer.getmany(timeout_ms=100)
+        await sim.within(60, consumer.stop())
+
+    assert simulate(scenario, seeds=2, chaos=Chaos.none()).schedules == 2

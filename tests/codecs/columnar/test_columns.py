@@ -464,6 +464,11 @@ def test_arrays_of_different_lengths_are_rejected() -> None:
         decode_columns(pa.array([b"", b""]), pa.array([b""]))
 
 
+def test_a_topic_without_records_is_named() -> None:
+    with pytest.raises(KeyError, match="topic='orders' is not a coordinator topic; use one of __consumer_offsets, "):
+        decode_columns([], [], topic="orders")
+
+
 def test_keys_and_values_have_no_common_column_names() -> None:
     for types in RECORD_TYPES.values():
         for record_type in types.values():
