@@ -177,9 +177,7 @@ class Times:
         return Times(self.wall + other.wall, self.cpu + other.cpu)
 
 
-def rounds(
-    report: Report, assign: Callable[[S], Any], prepared: S, *, copy: Callable[[S], S] = fresh, max_s: float = 12.0
-) -> Times:
+def rounds(report: Report, assign: Callable[[S], Any], prepared: S, *, copy: Callable[[S], S] = fresh) -> Times:
     """Run five rounds of 40 ms or more, or three of slow calls; in a smoke run, one call each.
 
     `copy`: prepares the argument of each call.
@@ -198,7 +196,7 @@ def rounds(
             cpu += time.thread_time() - cpu_begin
             calls += 1
         times += Times([wall / calls * 1e3], [cpu / calls * 1e3])
-        if time.perf_counter() - started > max_s:
+        if time.perf_counter() - started > 12:
             break
     return times
 

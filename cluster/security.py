@@ -143,7 +143,7 @@ def make_certificate(folder: "Path", host: str | None = None) -> tuple[ssl.SSLCo
 
 
 def generate_security(
-    protocol: SecurityProtocol, folder: "Path | None", password: str | None = None, *, host: str | None = None
+    protocol: SecurityProtocol, folder: "Path | None", password: str | None, *, host: str | None
 ) -> Security:
     """Generate a certificate in `folder` and a user, as the protocol requires.
 

@@ -234,7 +234,6 @@ def field(
     until: int | None = None,
     default: Any = _MISSING,
     ignorable: bool = False,
-    release: str | None = None,
     nullable_since: int = 0,
     map_key: bool = False,
 ) -> Any:
@@ -245,7 +244,7 @@ def field(
     the default raises. `nullable_since`: the first version in which a field annotated with `| None`
     may be null.
     """
-    return _Declared(since, until, None, default, ignorable, release, nullable_since, map_key)
+    return _Declared(since, until, None, default, ignorable, None, nullable_since, map_key)
 
 
 def tagged(tag: int, *, default: Any, since: int = 0, ignorable: bool = False, release: str | None = None) -> Any:

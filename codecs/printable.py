@@ -33,10 +33,10 @@ def brief(text: str, most: int = 200) -> str:
     return cut(printable(cut(text, most)), most)
 
 
-def some_of(names: Sequence[str], most: int = 3) -> str:
-    """Return the first names of a list, and the number of the others."""
-    shown = ", ".join(brief(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most:,} others"
+def some_of(names: Sequence[str]) -> str:
+    """Return the first three names of a list, and the number of the others."""
+    shown = ", ".join(brief(name) for name in names[:3])
+    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3:,} others"
 
 
 def listed(names: Sequence[str], most: int = 5) -> str:

@@ -101,9 +101,9 @@ class Sessions:
         shard.timers.schedule(key, now_ms + timeout_ms, expire)
 
     def fence_if_present(
-        self, shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, epoch: int | None = None
+        self, shard: CoordinatorShard, group_id: str, member_id: str, now_ms: int, epoch: int | None
     ) -> Result[None]:
-        """Remove the member, if it still exists and has this epoch."""
+        """Remove the member, if it still exists and has this epoch (`None`: any)."""
         group = shard.state.groups.get(group_id)
         member = group.members.get(member_id) if isinstance(group, self._kind) else None
         if member is None or epoch not in (None, member.epoch):

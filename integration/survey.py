@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from quorate.cluster.interface import Cluster
 
+_TIMEOUT_MS = 5000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
@@ -34,10 +36,10 @@ class Survey:
     coordinates: dict[int, int]
 
 
-def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
+def survey(cluster: "Cluster") -> Survey | None:
     """Request metadata from one running broker after the other, until one responds.
 
-    Returns `None` if none responds within `timeout_ms`.
+    Returns `None` if none responds within 5 s.
     """
     from kafka import KafkaAdminClient
     from kafka.errors import KafkaError
@@ -45,10 +47,10 @@ def survey(cluster: "Cluster", timeout_ms: int = 5000) -> Survey | None:
     for broker in cluster.brokers:
         if broker.state != "running":
             continue
-        config = {**cluster.client_config, "bootstrap_servers": broker.address, "request_timeout_ms": timeout_ms}
+        config = {**cluster.client_config, "bootstrap_servers": broker.address, "request_timeout_ms": _TIMEOUT_MS}
         try:
             with closing(
-                KafkaAdminClient(**config, client_id="quorate-survey", bootstrap_timeout_ms=timeout_ms)
+                KafkaAdminClient(**config, client_id="quorate-survey", bootstrap_timeout_ms=_TIMEOUT_MS)
             ) as admin:
                 return _counted(metadata_from(admin, broker.id, None), _controller(admin))
         except KafkaError:

@@ -93,7 +93,7 @@ class Interpreter:
 
 
 @contextmanager
-def controlled(clients: Sequence[str] = ()) -> Iterator[None]:
+def controlled(clients: Sequence[str]) -> Iterator[None]:
     """Give simulations control of the interpreter, and the garbage collector a fixed schedule.
 
     `clients`: further packages whose modules get stable sets. One simulation runs at a time.

@@ -55,7 +55,7 @@ def check_memory(samples: Sequence[int]) -> None:
         raise InvariantBroken("memory does not grow", f"{shown} KiB")
 
 
-def check_groups(core: ClusterCore, acknowledged: Mapping[tuple[str, str, int], int] | None = None) -> None:
+def check_groups(core: ClusterCore, acknowledged: Mapping[tuple[str, str, int], int]) -> None:
     """Raise `InvariantBroken` if a committed offset went back, or a partition had two owners.
 
     `acknowledged`: offsets whose commit a broker has acknowledged, by group, topic and partition;
@@ -80,7 +80,7 @@ def check_groups(core: ClusterCore, acknowledged: Mapping[tuple[str, str, int], 
                 _check_generation(key.group, value)
             elif isinstance(key, ConsumerGroupCurrentMemberAssignmentKey | StreamsGroupCurrentMemberAssignmentKey):
                 _check_owners(owners.setdefault(key.group_id, {}), key, value)  # type: ignore[arg-type]
-    for where, offset in (acknowledged or {}).items():
+    for where, offset in acknowledged.items():
         if highest.get(where, -1) < offset:
             group, name, index = where
             found = f"the log has {highest[where]}" if where in highest else "the log has none"

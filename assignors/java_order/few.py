@@ -42,14 +42,13 @@ def few_strings_in_order(texts: Sequence[str], capacity: int = _DEFAULT) -> Sequ
     return _in_order(texts, list(map(spread_of, texts)), capacity)
 
 
-def few_string_places(texts: Sequence[str], capacity: int = _DEFAULT) -> list[int]:
+def few_string_places(texts: Sequence[str]) -> list[int]:
     """Return the positions of different texts in that order."""
     spreaded = list(map(spread_of, texts))
-    if len(texts) > TREE_FROM and is_crowded(spreaded, capacity):
-        return list(
-            map({text: place for place, text in enumerate(texts)}.__getitem__, _in_order(texts, spreaded, capacity))
-        )
-    mask = hash_map_capacity(len(texts), capacity) - 1
+    if len(texts) > TREE_FROM and is_crowded(spreaded, _DEFAULT):
+        places = {text: place for place, text in enumerate(texts)}
+        return [places[text] for text in _in_order(texts, spreaded, _DEFAULT)]
+    mask = hash_map_capacity(len(texts), _DEFAULT) - 1
     return sorted(range(len(texts)), key=list(map(mask.__and__, spreaded)).__getitem__)
 
 

@@ -19,7 +19,7 @@ def table_sizes(capacities: Ints) -> Ints:
     return np.left_shift(1, bits.astype(np.int64))
 
 
-def copied_set_capacities(sizes: Ints, jdk: int = 17) -> Ints:
+def copied_set_capacities(sizes: Ints, jdk: int) -> Ints:
     """Return the buckets of `new HashSet(collection)` by size; see `copied_set_capacity`."""
     if jdk < 19:
         return table_sizes(np.maximum(sizes * 4 // 3 + 1, 16))

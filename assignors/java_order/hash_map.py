@@ -41,7 +41,7 @@ def table_size(capacity: int) -> int:
 
 
 @lru_cache(maxsize=1 << 10)
-def copied_set_capacity(size: int, jdk: int = 17) -> int:
+def copied_set_capacity(size: int, jdk: int) -> int:
     """Return the initial buckets of `new HashSet(collection)` for `size` keys, including repeats.
 
     Since JDK 19 (JDK-8284780) the size is no longer too large.

@@ -38,7 +38,7 @@ def lay_out(
     new_set_capacities: Ints | None,
     jdk: int,
     *,
-    each_once: bool = False,
+    each_once: bool,
 ) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Return all slots' partition numbers in iteration order, and which slots need `replayed`.
 

@@ -31,7 +31,7 @@ class Dealt:
     transferring: Bools
 
 
-def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool = True) -> Dealt:
+def assign_equal(group: GroupSpec, owned: Ownership, racks: RackView, topics: Ints, *, as_of_3_7: bool) -> Dealt:
     """Assign the partitions of `topics` (ascending by name) to all members.
 
     Without `as_of_3_7`, members keep the partitions that they list first instead of the lowest, and

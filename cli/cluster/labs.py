@@ -58,7 +58,7 @@ def attached(name: str, report: Callable[[str], None] = lambda _: None) -> Itera
 
 
 @contextmanager
-def user_errors(name: str | None = None, *, exists: bool = True) -> Iterator[None]:
+def user_errors(name: str, *, exists: bool = True) -> Iterator[None]:
     """Turn errors of the container engine and of Kafka clients into `UserError`.
 
     `ClusterError` passes unchanged. `name` is the lab; an embedded one needs no engine. `exists`:
@@ -81,7 +81,7 @@ def user_errors(name: str | None = None, *, exists: bool = True) -> Iterator[Non
     try:
         engine()  # first: without Docker's package its exceptions cannot be imported either
     except ClusterError:
-        if exists and name is not None and not has_docker():
+        if exists and not has_docker():
             raise UserError(
                 no_such_lab(name, embedded_lab_names()), f"start it: quorate cluster up --name {name}"
             ) from None

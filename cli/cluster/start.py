@@ -68,7 +68,7 @@ def start(name: str, requested: LabOptions, report: Callable[[str], None]) -> "K
     )
 
 
-def start_embedded(name: str, requested: LabOptions, exists: bool, *, accept_data_loss: bool = False) -> "EmbeddedLab":
+def start_embedded(name: str, requested: LabOptions, exists: bool, *, accept_data_loss: bool) -> "EmbeddedLab":
     """Start an embedded lab in a background process.
 
     If the lab `exists`, use its own plan and data instead of `requested`. Raises `ClusterError`.

@@ -42,9 +42,9 @@ class PartitionControl:
         self,
         name: str,
         count: int,
-        assignment: Sequence[Sequence[int]] | None = None,
+        assignment: Sequence[Sequence[int]] | None,
         *,
-        only_check: bool = False,
+        only_check: bool,
     ) -> Work[None]:
         """Increase a topic's number of partitions, in turns. All of them become visible at once.
 

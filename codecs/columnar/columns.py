@@ -165,7 +165,6 @@ def decode_slots(
     *,
     topic: str = CONSUMER_OFFSETS,
     dictionary: bool = False,
-    keys_array: pa.Array | None = None,
     fields: Mapping[str, frozenset[str]] | None = None,
     expected: str | None = None,
 ) -> dict[str, pa.RecordBatch]:
@@ -176,7 +175,7 @@ def decode_slots(
     """
     out = _Collector(topic, dictionary, fields)
     out.expected = next((kind for kind in RECORD_TYPES[topic].values() if kind.name == expected), None)
-    _decode_part(keys, values, keys_array, out)
+    _decode_part(keys, values, None, out)
     return _finished(out)
 
 

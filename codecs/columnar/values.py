@@ -78,9 +78,7 @@ def decode_version(spec: MessageSpec, version: int, slots: Slots, fields: frozen
     return Decoded(good, found, columns_of, np.concatenate(unknowns), np.concatenate(ends))
 
 
-def decode_versions(
-    record_type: RecordType, versions: Ints, slots: Slots, wanted: frozenset[str] | None = None
-) -> Decoded:
+def decode_versions(record_type: RecordType, versions: Ints, slots: Slots, wanted: frozenset[str] | None) -> Decoded:
     """Decode the value fields of slots with several versions, in their order.
 
     Values must be flat; those of other versions are not sound. The columns are those in `wanted`.

@@ -156,7 +156,6 @@ def read_raw(
     *,
     skip_corrupt: bool = False,
     use_threads: bool = True,
-    max_batch_bytes: int = MAX_BATCH_BYTES,
     block_bytes: int = BLOCK_BYTES,
     markers: bool = True,
 ) -> Iterator[RawBlock]:
@@ -169,7 +168,7 @@ def read_raw(
         read_committed=False,
         skip_corrupt=skip_corrupt,
         dictionary=False,
-        limit_bytes=max_batch_bytes,
+        limit_bytes=MAX_BATCH_BYTES,
         block_bytes=block_bytes,
     )
     blocks = (

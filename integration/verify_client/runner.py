@@ -129,8 +129,8 @@ def judged_scenario(
     limits: ClientLimits,
     *,
     version: str | None = None,
-    feeds: bool = True,
-    kinds: frozenset[ClientKind] = frozenset(),
+    feeds: bool,
+    kinds: frozenset[ClientKind],
     rules: Sequence[str] = (),
     ended: threading.Event | None = None,
 ) -> tuple[frozenset[ClientKind], dict[str, Findings]]:
@@ -152,7 +152,7 @@ def judged_scenario(
             raise _useless(stage, command)
         else:
             stage.gave_up()
-        evidence = stage.finish(catches_up=scenario.catches_up)
+        evidence = stage.finish()
         return stage.kinds, _judge(evidence, rules)
 
 

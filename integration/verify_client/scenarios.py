@@ -37,19 +37,18 @@ class ClientScenario:
     play: Callable[[Stage], None]
     older: bool = False
     callback_ms: int = 0
-    catches_up: bool = True
 
 
 SCENARIOS: dict[str, ClientScenario] = {}
 
 
 def _scenario(
-    says: str, kinds: frozenset[ClientKind], *, older: bool = False, callback_ms: int = 0, catches_up: bool = True
+    says: str, kinds: frozenset[ClientKind], *, older: bool = False, callback_ms: int = 0
 ) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
     def declare(play: Callable[[Stage], None]) -> Callable[[Stage], None]:
         name = play.__name__.replace("_", "-")
         SCENARIOS[name] = ClientScenario(
-            name=name, says=says, kinds=kinds, play=play, older=older, callback_ms=callback_ms, catches_up=catches_up
+            name=name, says=says, kinds=kinds, play=play, older=older, callback_ms=callback_ms
         )
         return play
 

@@ -337,9 +337,9 @@ class Stage:
 
     # ---- the end
 
-    def finish(self, *, catches_up: bool = True) -> Evidence:
+    def finish(self) -> Evidence:
         """Let consumers read to the end, stop the programs, and return what happened."""
-        if self._feeds and self._feeder.stop() and catches_up:
+        if self._feeds and self._feeder.stop():
             self._end_offsets = self.call(self._read_end_offsets)
             self.wait(lambda: self._committed(self._end_offsets), 6 if self.count("OffsetCommit") else 1)
         for number, run in self._runs.items():

@@ -29,8 +29,8 @@ MAX_TIMES = 20_000
 def present_in(
     columns: Collection[str],
     fields_of: Callable[[str], Collection[str]],
-    wanted: Collection[str] | None = None,
-    fields: Collection[str] | None = None,
+    wanted: Collection[str] | None,
+    fields: Collection[str] | None,
 ) -> list[RecordType]:
     """Return the record types that rows have columns for, of those in `wanted`.
 

@@ -46,7 +46,7 @@ def survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | N
     return with_same_log(df, F.broadcast(at_offset.distinct()), "inner", ["offset"])
 
 
-def packed_survivors(df: DataFrame, as_of: AsOf | None = None, isolation_level: str | None = None) -> DataFrame:
+def packed_survivors(df: DataFrame, as_of: AsOf | None, isolation_level: str | None) -> DataFrame:
     """Return the same, packed for `rows_in_order`.
 
     For the unchanged result of `load()`, the source skips most rows, and one pass is enough.

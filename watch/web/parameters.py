@@ -8,6 +8,7 @@ from quorate.codecs.errors import InputError
 
 LATEST_MS = 2**53 - 1
 """The largest integer that JavaScript keeps exactly."""
+_MOST_VALUES = 50
 
 
 class ParameterError(InputError):
@@ -62,9 +63,11 @@ class Parameters:
             raise ParameterError(f"from_ms={ends[0]} is after to_ms={ends[1]}", "exchange them")
         return ends[0], ends[1]
 
-    def texts(self, name: str, *, most: int = 50) -> list[str]:
+    def texts(self, name: str) -> list[str]:
         """Return all values of a parameter that may be repeated."""
         values = self._query.getlist(name)
-        if len(values) > most:
-            raise ParameterError(f"parameter {name!r} is given {len(values)} times", f"give it {most} times at most")
+        if len(values) > _MOST_VALUES:
+            raise ParameterError(
+                f"parameter {name!r} is given {len(values)} times", f"give it {_MOST_VALUES} times at most"
+            )
         return values
