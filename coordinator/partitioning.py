@@ -3,12 +3,9 @@
 Its leader is the coordinator of the group or transactional id.
 """
 
-from functools import lru_cache
-
 from quorate.assignors.java_order import string_hash
 
 
-@lru_cache(maxsize=4096)  # called per request, with few different names
 def partition_for(name: str, partitions: int) -> int:
     """Return the absolute value of Java's hash of the name, modulo the number of partitions.
 
