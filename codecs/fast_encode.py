@@ -27,7 +27,8 @@ LONGEST_TEXT = 0x7FFF
 class _Lengths(dict[int, bytes]):
     """Length → its encoding.
 
-    A lookup takes a third of the time of encoding. Lengths of long lists and bytes are not cached.
+    Without the accelerator, records are encoded in 0.75 to 0.93 of the time. Lengths of long lists
+    and bytes are not cached.
     """
 
     def __init__(self, write: Callable[[int], bytes], *, text: bool) -> None:
