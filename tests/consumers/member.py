@@ -70,9 +70,7 @@ class ScriptedMember:
         self.last = heartbeat or self.last
         return heartbeat and heartbeat.request
 
-    def respond(
-        self, *, epoch: int = 0, orders: list[int] | None = None, error: ErrorCode = ErrorCode.NONE, message: str = ""
-    ) -> None:
+    def respond(self, *, epoch: int = 0, orders: list[int] | None = None, error: ErrorCode = ErrorCode.NONE) -> None:
         """Respond to the last heartbeat."""
         assignment = None
         if orders is not None:
@@ -80,7 +78,7 @@ class ScriptedMember:
             assignment = Assignment(topic_partitions=topics)
         response = ConsumerGroupHeartbeatResponse(
             error_code=error,
-            error_message=message,
+            error_message="",
             member_id="member",
             member_epoch=epoch,
             heartbeat_interval_ms=INTERVAL_MS,

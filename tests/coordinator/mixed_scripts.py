@@ -164,9 +164,8 @@ class MixedHistory:
     def request(self, api: str, version: int, **body: Any) -> Json:
         return self.op("request", api=api, version=version, clientId="c", body={"groupId": self.group, **body})
 
-    def any_member(self, *, classic: bool | None = None) -> Member | None:
-        found = [member for member in self.members.values() if classic in (None, member.classic)]
-        return self.rng.choice(found) if found else None
+    def any_member(self) -> Member | None:
+        return self.rng.choice(list(self.members.values())) if self.members else None
 
     def instance(self) -> str | None:
         return self.rng.choice(["i0", "i1", "i2"]) if self.statics and self.rng.random() < 0.4 else None

@@ -177,6 +177,19 @@ class Duel:
         return self.op("request", api=api, clientId=client_id, body=body, **chosen)
 
 
+def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Json:
+    """Send a heartbeat of a member of group "g"; return the response with the types of records."""
+    reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
+    response: Json = reply["response"] | {"types": [record["key"][:4] for record in reply["records"]]}
+    return response
+
+
+def join(duel: Duel, member: str, **more: Any) -> Json:
+    """Let a member join group "g" with topic "t"."""
+    given = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t"], "topicPartitions": [], **more}
+    return beat(duel, member, 0, **given)
+
+
 def _comparable(response: Json) -> Json:
     """Remove the names of events, why a regex is invalid, and what only one side can know."""
     has_sets = "partitionsByUserEndpoint" in (response.get("response") or ())

@@ -22,7 +22,7 @@ from quorate.codecs.messages import (
 )
 from quorate.codecs.messages.consumer_group import TopicMetadata, TopicPartition, TopicPartitions
 from quorate.codecs.record_model import CoordinatorRecord
-from tests.coordinator.scripts import Duel
+from tests.coordinator.scripts import Duel, beat, join
 from tests.oracle.client import Oracle
 
 T = Uuid(bytes(15) + b"\x01")
@@ -36,17 +36,6 @@ def duel(oracle: Oracle) -> Duel:
     made.op("config", **{"group.consumer.assignment.interval.ms": 0})
     made.op("image", brokers=BROKERS, topics=TOPICS)
     return made
-
-
-def beat(duel: Duel, member: str, epoch: int, **more: Any) -> dict[str, Any]:
-    reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: dict[str, Any] = reply["response"] | {"types": [record["key"][:4] for record in reply["records"]]}
-    return response
-
-
-def join(duel: Duel, member: str, **more: Any) -> dict[str, Any]:
-    given = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t"], "topicPartitions": [], **more}
-    return beat(duel, member, 0, **given)
 
 
 def partitions(response: dict[str, Any]) -> list[int]:

@@ -11,7 +11,7 @@ import pytest
 
 from quorate.codecs import CoordinatorRecord, Uuid, decode_record
 from quorate.codecs.api.error_codes import ErrorCode
-from tests.coordinator.scripts import Duel, Json
+from tests.coordinator.scripts import Duel, Json, beat, join
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.oracle
@@ -47,17 +47,6 @@ def started(release: str, oracle: Oracle, oracle_4_3: Oracle) -> Started:
         return duel
 
     return start
-
-
-def beat(duel: Duel, member: str, epoch: int, **more: Any) -> Json:
-    reply = duel.request("ConsumerGroupHeartbeat", 1, groupId="g", memberId=member, memberEpoch=epoch, **more)
-    response: Json = reply["response"] | {"types": [record["key"][:4] for record in reply["records"]]}
-    return response
-
-
-def join(duel: Duel, member: str, **more: Any) -> Json:
-    given = {"rebalanceTimeoutMs": 5000, "subscribedTopicNames": ["t"], "topicPartitions": [], **more}
-    return beat(duel, member, 0, **given)
 
 
 def test_last_member_that_leaves_moves_the_target_epoch(started: Started, is_4_4: bool) -> None:
