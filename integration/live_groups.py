@@ -7,7 +7,7 @@ partition of `__consumer_offsets`. Nothing is joined, committed or written.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -204,8 +204,7 @@ class _SituationReader:
                 # DescribeGroups does not return it. Members of a stable group have the same one.
                 generation=1 if owned else -1,
             )
-        topics = live_topics(self.admin, {topic for member in members.values() for topic in _names(member)})
-        lags, notes = self._lags(topics)
+        topics, lags, notes = self._topics(members.values())
         return GroupSituation(
             source=self.where,
             group_id=self.group_id,
@@ -239,11 +238,23 @@ class _SituationReader:
         for entry in entries:
             replay.apply(entry.record, entry.timestamp_ms)
         found = replay.situation(self.where)
-        topics = live_topics(self.admin, {topic for member in found.members.values() for topic in _names(member)})
-        lags, notes = self._lags(topics)
+        topics, lags, notes = self._topics(found.members.values())
         return replace(found, topology=topics.topology, lags=lags, notes=notes)
 
-    # ---- lags
+    # ---- topics and lags
+
+    def _topics(
+        self, members: Collection[Member]
+    ) -> tuple[LiveTopics, Mapping[TopicPartition, int] | None, tuple[str, ...]]:
+        """Return the members' topics, the lags of their partitions, and notes."""
+        names = {topic for member in members for topic in _names(member)}
+        topics = live_topics(self.admin, names)
+        lags, notes = self._lags(topics)
+        missing = sorted(name for name in names if name not in topics.topology)
+        if missing:
+            left_out = "left out, as they do not exist, or this client is not allowed to describe them"
+            notes = (*notes, f"topics {left_out}: {listed(missing)}")
+        return topics, lags, notes
 
     def _lags(self, topics: LiveTopics) -> tuple[Mapping[TopicPartition, int] | None, tuple[str, ...]]:
         """Return the lags of partitions with committed offsets, and notes.

@@ -174,13 +174,16 @@ def read_groups(
         raise UserError(
             f"no group matches {globs}" if globs else "no groups found",
             *(["--at may be before they were created, or after they were deleted"] if options["at"] else []),
-            *([_existing(options["globs"], found.known_groups)] if globs else []),
+            *([_existing(options["globs"], found.known_groups, is_live=servers is not None)] if globs else []),
         )
     return found
 
 
-def _existing(globs: Iterable[str], names: Iterable[str]) -> str:
-    """List the existing names, the closest matches first."""
+def _existing(globs: Iterable[str], names: Iterable[str], *, is_live: bool) -> str:
+    """List the existing names, the closest matches first.
+
+    A live cluster lists the groups that the client may describe.
+    """
     import difflib
 
     from quorate.codecs.printable import cut, listed, printable
@@ -189,7 +192,9 @@ def _existing(globs: Iterable[str], names: Iterable[str]) -> str:
         return max(difflib.SequenceMatcher(None, name.lower(), glob.lower()).ratio() for glob in globs)
 
     found = sorted(names, key=lambda name: (-likeness(name), name))
-    return f"existing groups: {listed([cut(printable(name), 60) for name in found])}" if found else "no groups exist"
+    if not found:
+        return "no group is visible to this client" if is_live else "no groups exist"
+    return f"existing groups: {listed([cut(printable(name), 60) for name in found])}"
 
 
 def print_rows(

@@ -7,8 +7,10 @@ from contextlib import closing, contextmanager
 import pytest
 from confluent_kafka import Consumer
 
+from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import free_ports
 from tests.cli.conftest import RACK
+from tests.integration.test_watch import assigned
 from tests.pipeline.helpers.in_threads import in_threads
 
 PATIENCE_S = 300
@@ -122,6 +124,24 @@ def test_missing_and_empty_groups_are_errors(quorate, racked):
         assert (ended.status, ended.out) == (1, "")
         assert complaint in ended.err
         assert sum(line.startswith("error: ") for line in ended.err.splitlines()) == 1
+
+
+def test_topics_that_are_not_visible_are_named(quorate):
+    from kafka import KafkaConsumer
+
+    with EmbeddedCluster(seed=1, properties={"auto.create.topics.enable": "false"}) as cluster:
+        cluster.create_topic("orders", partitions=2)
+        with KafkaConsumer(
+            "missing", "orders", bootstrap_servers=cluster.bootstrap_servers, group_id="partly"
+        ) as consumer:
+            assigned(consumer, "orders")
+            ended = quorate("assign", "-b", cluster.bootstrap_servers, "--group", "partly")
+            unknown = quorate("groups", "list", "-b", cluster.bootstrap_servers, "--group", "other")
+    assert ended.status == 0, ended.err
+    assert ended.err == (
+        "note: topics left out, as they do not exist, or this client is not allowed to describe them: missing\n"
+    )
+    assert unknown.err == "error: no group matches other\n       existing groups: partly\n"
 
 
 def test_an_unreachable_broker_is_an_error_of_one_line(quorate):
