@@ -9,9 +9,10 @@ from typing import Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from quorate.codecs.errors import QuorateError
-from quorate.codecs.log.files import PartitionFiles, find_partitions
+from quorate.codecs.log.files import PartitionFiles, find_partitions, looks_like_a_broker, partition_of
 from quorate.codecs.log.model import LogError
 from quorate.codecs.log.transactions import Transactions
+from quorate.codecs.records import RECORD_TYPES
 from quorate.pipeline.files_survey import Piece, Surveyed, survey
 from quorate.pipeline.options import EARLIEST, LATEST, Options
 from quorate.pipeline.schema import OptionError
@@ -36,6 +37,7 @@ def find_files(options: Options) -> list[PartitionFiles]:
     found: dict[tuple[str, int | None, Path], PartitionFiles] = {}
     for given in options.paths:
         for path in _expanded(given):
+            _check_topic(path, options)
             for files in find_partitions(path, topic=options.topic):
                 if not options.wants(files.partition):
                     continue
@@ -53,6 +55,18 @@ def find_files(options: Options) -> list[PartitionFiles]:
         names = ", ".join(f"{topic}-{number}" for topic, number, _ in list(found)[:10])
         raise LogError(f"{', '.join(options.paths)}: has no segments; it has {names} without segments")
     return [found[place] for place in sorted(found, key=lambda one: (one[0], -1 if one[1] is None else one[1], one[2]))]
+
+
+def _check_topic(path: Path, options: Options) -> None:
+    """Reject the folder of a partition of another topic, and its segments.
+
+    With the option `topic`, they are read as that topic.
+    """
+    folder = (path.parent if path.is_file() else path).absolute()
+    name, _ = partition_of(folder) or (options.topic, 0)
+    is_topic = name in RECORD_TYPES or looks_like_a_broker(folder.parent)
+    if name != options.topic and is_topic and not options.is_topic_given:
+        raise LogError(f"{path}: is of {name}, not of {options.topic}; name another folder, or set the option topic")
 
 
 def has_copies(files: Collection[PartitionFiles]) -> bool:

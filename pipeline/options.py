@@ -119,13 +119,14 @@ _NAMES: Final = {option.name.lower(): option.name for option in OPTIONS}
 class Options:
     """Valid options.
 
-    `partitions` is `None` for all. Offsets are by partition, with `None` as the key of the default.
-    Times are in ms.
+    `is_topic_given`: whether `topic` is not just the default. `partitions` is `None` for all.
+    Offsets are by partition, with `None` as the key of the default. Times are in ms.
     """
 
     paths: tuple[str, ...] = ()
     kafka: Mapping[str, str] = field(default_factory=dict)
     topic: str = CONSUMER_OFFSETS
+    is_topic_given: bool = field(default=False, compare=False)
     partitions: frozenset[int] | None = None
     types: tuple[str, ...] | None = None
     columns: tuple[str, ...] | None = None
@@ -183,6 +184,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         paths=paths,
         kafka=kafka,
         topic=topic,
+        is_topic_given="topic" in map(str.lower, given),
         partitions=_partitions(known["partitions"]),
         types=types,
         columns=parse_columns(known["columns"], topic, types),

@@ -194,10 +194,10 @@ def _check_folder(path: Path, topic: str | None) -> None:
     """
     absolute = path.absolute()
     named = partition_of(absolute)
-    if topic is None and named and named[0] not in RECORD_TYPES and _looks_like_a_broker(absolute.parent):
+    if topic is None and named and named[0] not in RECORD_TYPES and looks_like_a_broker(absolute.parent):
         raise LogError(
             f"{path}: is a partition of {named[0]!r}, not of a coordinator topic ({', '.join(RECORD_TYPES)}); "
-            "give topic= to read it as one"
+            "name a folder of one of these, or in Python give topic= to read it as one"
         )
 
 
@@ -245,6 +245,6 @@ def _with_unusable(files: PartitionFiles, folder: Path) -> PartitionFiles:
     return replace(files, problems=tuple(problems)) if problems else files
 
 
-def _looks_like_a_broker(folder: Path) -> bool:
-    """Whether this is a broker's log directory, where every folder is named for a partition."""
+def looks_like_a_broker(folder: Path) -> bool:
+    """Return whether this is a broker's log directory, where folders are named for partitions."""
     return (folder / "meta.properties").is_file()

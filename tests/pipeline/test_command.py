@@ -260,6 +260,20 @@ def test_a_log_without_segments_is_an_error(run: Run, tmp_path: Path) -> None:
     check_error(run("state", tmp_path), f"{tmp_path}: has no segments; it has __consumer_offsets-3 without segments")
 
 
+def test_a_folder_of_another_topic_is_an_error_without_the_option_topic(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    for name in ("orders", "__share_group_state"):
+        segment = tmp_path / f"{name}-0" / f"{0:020}.log"
+        segment.parent.mkdir()
+        segment.write_bytes(next((UPGRADE / "__consumer_offsets-1").glob("*.log")).read_bytes())
+    for place in (segment.parent, segment):
+        check_error(run("state", place), f"{place}: is of __share_group_state, not of __consumer_offsets; name another")
+        assert run("state", place, "--option", "topic=__consumer_offsets")[0] == 0
+    assert run("state", folder)[0] == 0, "any folder may have a name like that of a partition"
+    (tmp_path / "meta.properties").touch()
+    check_error(run("state", folder), f"{folder}: is of orders, not of __consumer_offsets; name another folder")
+
+
 @pytest.mark.parametrize("engine", ["auto", "spark"])
 @pytest.mark.parametrize(
     ("arguments", "message"),
