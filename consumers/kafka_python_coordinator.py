@@ -245,13 +245,14 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                 "the member's epoch changed while the commit was sent; poll again before committing"
             ) from error
 
-    async def _commit_before_rebalance(self, action: CommitOffsets, offsets: Any) -> None:
+    async def _commit_before_rebalance(self, action: CommitOffsets) -> None:
         """Commit positions, and repeat it until the deadline or until the consumer closes.
 
-        Meanwhile there are no automatic commits: a repeated commit must not follow a newer one.
+        Each attempt has the positions of its time, as in Java, since the application may have
+        committed newer ones meanwhile. There are no automatic commits.
         """
         failure: BaseException | None = None
-        while offsets and not self._closing:
+        while not self._closing and (offsets := self._subscription.all_consumed_offsets()):
             remaining_ms = action.deadline_ms - now_ms()
             try:
                 await self.ensure_coordinator_ready_async(timeout_ms=max(1, remaining_ms))
@@ -333,8 +334,7 @@ class ConsumerProtocolCoordinator(HeartbeatLoop):
                     self._assign(action.partitions)
                 case CommitOffsets():
                     self._committing = True
-                    offsets = self._subscription.all_consumed_offsets()
-                    self._manager.call_soon(self._commit_before_rebalance, action, offsets)
+                    self._manager.call_soon(self._commit_before_rebalance, action)
                 case UpdateMetadata():
                     self._cluster.request_update()
                 case FindCoordinator():

@@ -9,7 +9,9 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError, UnreleasedInstanceIdError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
+from quorate.cluster import EmbeddedCluster, Error
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
+from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.errors import EncodeError
 from quorate.consumers.kafka_python import GroupError, KafkaConsumer, SubscriptionPattern
 from quorate.consumers.kafka_python_requests import OwnRequest
@@ -181,3 +183,21 @@ def test_consumer_that_assigns_partitions_commits_in_a_transaction(
             assert one.committed(at) == 7
     finally:
         producer.close()
+
+
+@pytest.mark.without_containers
+def test_commit_that_is_repeated_before_a_rebalance_has_the_positions_of_its_time() -> None:
+    with EmbeddedCluster() as cluster:
+        cluster.create_topic("orders", partitions=2)
+        produce(cluster, "orders", 2, 5)
+        config = {"auto_commit_interval_ms": 600_000, "retry_backoff_ms": 2_000}
+        with consumer(cluster, "billing", "orders", **config) as one, consumer(cluster, "billing", "orders") as other:
+            poll_until("all", lambda: sum(map(one.position, one.assignment())) == 10, one)
+            failing = cluster.faults.add(Error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS), api="OffsetCommit", times=1)
+            poll_until("the commit failed", lambda: failing.happened == 1, other, one)
+            produce(cluster, "orders", 2, 5)
+            poll_until("new records", lambda: 10 in map(one.position, one.assignment()), one)
+            (kept,) = (at for at in one.assignment() if one.position(at) == 10)
+            one.commit()
+            poll_until("both have one", lambda: len(one.assignment()) == len(other.assignment()) == 1, one, other)
+            assert one.committed(kept) == 10
