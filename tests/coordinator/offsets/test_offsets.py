@@ -176,7 +176,7 @@ class Player:
         self.duel.op("image", topics=[{"name": name, "id": topic_id, "partitions": 4} for name, topic_id in kept])
 
 
-def simple_history(duel: Duel, seed: int) -> None:
+def simple_history(duel: Duel, seed: int, steps: int = STEPS) -> None:
     """Run commits, fetches, deletions and time for groups without members.
 
     `bench/coordinator_differential.py` runs more of these.
@@ -185,7 +185,7 @@ def simple_history(duel: Duel, seed: int) -> None:
     duel.op("config", **{"offsets.retention.minutes": 30})
     player = Player(duel, rng, {})
     player.image()
-    for _ in range(STEPS):
+    for _ in range(steps):
         player.step()
         if rng.random() < 0.2:
             duel.op("advance", ms=rng.choice([1000, 600_000, 3_000_000]))
