@@ -172,7 +172,7 @@ def test_assignor_that_fails_keeps_the_assignment_and_reports_its_code(cluster: 
 
 @pytest.mark.parametrize(
     "nonsense",
-    [{"A": [0, 1], "B": [1, 2]}, {"A": [99], "B": []}, {"A": [0], "nobody": [1]}, {"A": ["0"]}, {"A": [2**40]}],
+    [{"A": [0, 1], "B": [1, 2]}, {"A": [99], "B": []}, {"A": [0], "unknown": [1]}, {"A": ["0"]}, {"A": [2**40]}],
     ids=["twice", "unknown partition", "unknown member", "text", "too large"],
 )
 def test_invalid_assignment_is_rejected_once_and_the_group_continues(cluster: EmbeddedCluster, nonsense: Plan) -> None:
