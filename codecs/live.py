@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.lazy_dataclass import dataclass
 from quorate.codecs.live_connect import LiveError, check_connection, client_log, connect, explain_error, where_text
+from quorate.codecs.live_outages import OutageNotices, forget_requests
 from quorate.codecs.live_parameters import ACCEPTED
 from quorate.codecs.live_topic import RETRY_S, offsets_of, retriable_errors, topic_partitions
 from quorate.codecs.log.model import IsolationLevel, LogEntry, check_isolation_level
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer, TopicPartition
     from kafka.net.compat import KafkaNetClient
 
-__all__ = ["LiveError", "LivePoll", "poll_live", "read_live"]
+    from quorate.codecs.log.raw import RawBlock
+
+__all__ = ["LiveError", "LivePoll", "poll_live", "read_live", "read_live_blocks"]
 
 _POLL_MS: Final = 500
 _WHOLE_BATCHES: Final = 1_000_000
@@ -128,6 +131,36 @@ def poll_live(
     return reader.polls(None, True, None, start_offsets or {})
 
 
+def read_live_blocks(
+    bootstrap_servers: str | Sequence[str],
+    *,
+    topic: str = CONSUMER_OFFSETS,
+    partitions: Collection[int] | None = None,
+    isolation_level: IsolationLevel = "read_committed",
+    start_offsets: Mapping[int, int] | None = None,
+    connect_timeout_ms: int = 10_000,
+    stall_timeout_ms: int = 30_000,
+    **kafka_python_config: Any,
+) -> "Iterator[RawBlock]":
+    """Return the records that `read_live` returns, as blocks of one partition, not decoded.
+
+    Much faster for large topics. Raises as `read_live` does. Needs pyarrow.
+    """
+    reader = _reader(
+        bootstrap_servers,
+        topic,
+        isolation_level,
+        connect_timeout_ms,
+        stall_timeout_ms,
+        None,
+        {"max_poll_records": _WHOLE_BATCHES} | kafka_python_config,
+        partitions=partitions,
+        start_offsets=start_offsets,
+    )
+    reader.whole_batches = True
+    return reader.blocks(partitions, start_offsets or {})
+
+
 def _reader(
     bootstrap_servers: str | Sequence[str],
     topic: str,
@@ -183,6 +216,7 @@ class _LiveReader:
         self.on_notice = on_notice
         self.clients: list[KafkaNetClient] = []
         self.whole_batches = False
+        self.ends: dict[int, int] = {}  # of what existed at the start
         self.stale = False  # the client waits for the response to a request that it has not sent
         self.where = where_text(bootstrap_servers, config)
 
@@ -193,6 +227,16 @@ class _LiveReader:
             for poll in polls:
                 for records in poll.records.values():
                     yield from map(self._entry, records)
+
+    def blocks(self, numbers: Collection[int] | None, start_offsets: Mapping[int, int]) -> "Iterator[RawBlock]":
+        from quorate.codecs.live_batches import block_of_polled
+
+        with closing(self.polls(numbers, False, None, start_offsets)) as polls:
+            for poll in polls:
+                for number, records in poll.records.items():
+                    if records:
+                        block = block_of_polled(records, self.topic, number)
+                        yield block.upto(offset=self.ends[number] - 1)[0]
 
     def polls(
         self, numbers: Collection[int] | None, follow: bool, since_ms: int | None, start_offsets: Mapping[int, int]
@@ -257,6 +301,7 @@ class _LiveReader:
         timeout = self.connect_timeout_ms
         consumer.assign(partitions)
         ends = self._offsets(consumer.end_offsets, partitions)  # read-committed: the last stable offsets
+        self.ends = {at.partition: end for at, end in ends.items()}
         if since_ms is None:
             starts = self._offsets(consumer.beginning_offsets, partitions)
             starts = {at: max(offset, start_offsets.get(at.partition, 0)) for at, offset in starts.items()}
@@ -265,7 +310,7 @@ class _LiveReader:
             starts = {at: ends[at] if stamp is None else stamp.offset for at, stamp in found.items()}
         for at, offset in starts.items():
             consumer.seek(at, offset)
-        notices = _OutageNotices(self.where, len(partitions), self.on_notice) if self.on_notice else None
+        notices = OutageNotices(self.where, len(partitions), self.on_notice) if self.on_notice else None
         pending = {at for at in partitions if starts[at] < ends[at]}
         progress = time.monotonic()
         positions: dict[TopicPartition, int | None] = {}
@@ -274,7 +319,7 @@ class _LiveReader:
             waiting = 0
             for at, records in self._polled(consumer).items():
                 waiting += max(0, (consumer.highwater(at) or 0) - records[-1].offset - 1)
-                if not follow or since_ms is not None:
+                if since_ms is not None or not (follow or self.whole_batches):
                     records = [
                         record
                         for record in records
@@ -319,7 +364,7 @@ class _LiveReader:
             found: dict[TopicPartition, list[Any]] = consumer.poll(timeout_ms=_POLL_MS)
         except retriable_errors() as error:
             if isinstance(error, UnknownBrokerIdError):
-                self.stale |= not _forget_requests(consumer, error.args)
+                self.stale |= not forget_requests(consumer, error.args)
             time.sleep(RETRY_S)
             return {}
         return found
@@ -346,44 +391,3 @@ class _LiveReader:
             value_bytes=record.value,
             record=decode_record(record.key, record.value, topic=self.topic),
         )
-
-
-def _forget_requests(consumer: "KafkaConsumer", brokers: Collection[object]) -> bool:
-    """Drop the pending fetch requests that kafka-python (3.0.12) noted for brokers and never sent.
-
-    It would wait for their responses forever. Returns whether this version keeps such notes.
-    """
-    noted = getattr(getattr(consumer, "_fetcher", None), "_nodes_with_pending_fetch_requests", None)
-    if not isinstance(noted, set):
-        return False
-    noted.difference_update(brokers)
-    return True
-
-
-_GRACE_MS: Final = 1_000
-"""Moving leaders and reconnecting takes less than this, and is not reported."""
-
-
-class _OutageNotices:
-    """Notify once when leaders become unreachable, and once when all are reachable again."""
-
-    def __init__(self, where: str, partitions: int, notify: Callable[[str], None]) -> None:
-        self._where = where
-        self._partitions = partitions
-        self._notify = notify
-        self._since: float | None = None
-        self._notified = False
-
-    def update(self, unreachable: int) -> None:
-        """Record how many partitions have no reachable leader now."""
-        now = time.monotonic()
-        if not unreachable:
-            if self._notified and self._since is not None:
-                self._notify(f"{self._where}: connected again after {now - self._since:,.0f} s")
-            self._since, self._notified = None, False
-        elif self._since is None:
-            self._since = now
-        elif not self._notified and (now - self._since) * 1000 >= _GRACE_MS:
-            self._notified = True
-            lost = f"connection lost to the leaders of {unreachable} of {self._partitions} partitions"
-            self._notify(f"{self._where}: {lost}; reading continues when they are back")

@@ -51,6 +51,7 @@ from quorate.coordinator.state import CoordinatorState
 
 __all__ = [
     "AnyRecord",
+    "BulkLoad",
     "BulkObserver",
     "CommitWriter",
     "Mark",
@@ -60,10 +61,8 @@ __all__ = [
     "replay_in_steps",
 ]
 
-MOST_COMMITS = 1 << 16
-"""Number of kept commits after which they are replayed, which limits memory and steps."""
-
-MOST_OTHERS = 1 << 16
+MOST_KEPT = 1 << 16
+"""Number of kept records after which they are replayed, which limits memory and steps."""
 
 Mark: TypeAlias = tuple[int, Callable[[int], None]]
 """A position in the log, and what to call there, with 0."""
@@ -124,21 +123,21 @@ def replay_blocks(
     Without `offsets`, the state has the same groups, but no useful offsets, and is read faster.
     Problems of the log are skipped. Raises `ValueError` for a block of another topic.
     """
-    load = _Load(state, strict=strict, names=names, observer=observer, writer=writer)
+    load = BulkLoad(state, strict=strict, names=names, observer=observer, writer=writer)
     for block in blocks:
         load.add(block if offsets else without_offsets(block))
-        if load.is_full:
+        if load.kept > MOST_KEPT:
             load.flush()
     load.flush()
 
 
 def replay_in_steps(state: CoordinatorState, blocks: Iterable[RawBlock]) -> Iterator[None]:
     """Do the same, strictly, in steps of some 10 ms, each of which ends with a yield."""
-    load = _Load(state, strict=True, names=None)
+    load = BulkLoad(state, strict=True, names=None)
     for block in blocks:
         load.add(block)
         yield
-        if load.is_full:
+        if load.kept > MOST_KEPT:
             yield from load.steps_of_flush()
     yield from load.steps_of_flush()
 
@@ -180,7 +179,7 @@ def blocks_upto(
             return
 
 
-class _Load:
+class BulkLoad:
     """Records that are kept, and not replayed yet."""
 
     def __init__(
@@ -245,9 +244,9 @@ class _Load:
         self.barriers.markers += barriers.markers
 
     @property
-    def is_full(self) -> bool:
-        """Whether to replay the kept records before the next block is added."""
-        return sum(map(len, self.commits)) > MOST_COMMITS or len(self.others) > MOST_OTHERS
+    def kept(self) -> int:
+        """Number of kept records. If it exceeds `MOST_KEPT`, they should be replayed."""
+        return sum(map(len, self.commits)) + len(self.others)
 
     def flush(self) -> None:
         """Replay the kept records."""

@@ -22,7 +22,7 @@ from quorate.codecs.columnar.columns import distinct_keys
 from quorate.codecs.columnar.frame import Bools, Buffer, Ints
 from quorate.codecs.columnar.slots import Slots, binary_array, int16_at, read_slots, values_in
 from quorate.codecs.lazy_dataclass import dataclass
-from quorate.codecs.log.raw import Markers, RawBlock
+from quorate.codecs.log.raw import RawBlock
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS, GROUP_TYPES
 from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
@@ -304,9 +304,17 @@ def _split(
 def without_offsets(block: RawBlock) -> RawBlock:
     """Return a block that leads to the same groups, without most commits and without markers.
 
-    Of commits, groups only need the first after each tombstone of the group, which creates it.
-    These are returned as commits outside of transactions. Commits that columns cannot decode are
-    kept.
+    The commits in it are outside of transactions.
+    """
+    found = block.rows(rows_of_groups(block))
+    return replace(found, producer_id=np.full(len(found), -1, np.int64))
+
+
+def rows_of_groups(block: RawBlock) -> Ints:
+    """Return the rows of a block that groups need, ascending.
+
+    Of commits, these are the first after each tombstone of the group, which creates it, and those
+    that columns cannot decode.
     """
     distinct, code = distinct_keys(block.keys, None, try_first=False)
     assert code is not None
@@ -338,16 +346,7 @@ def without_offsets(block: RawBlock) -> RawBlock:
             kept[rows[~sound]] = True
             first = first_of(rows[sound])
         kept[first] = True
-    which = np.flatnonzero(kept)
-    return replace(
-        block,
-        keys=block.keys[which],
-        values=block.values[which],
-        offset=block.offset[which],
-        timestamp_ms=block.timestamp_ms[which],
-        producer_id=np.full(len(which), -1, np.int64),
-        markers=Markers(),
-    )
+    return np.flatnonzero(kept)
 
 
 def pair_numbers(one: Ints, other: Ints) -> tuple[Ints, int]:

@@ -7,21 +7,22 @@ partition of `__consumer_offsets`. Nothing is joined, committed or written.
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 from quorate.assignors import Member, TopicPartition
 from quorate.assignors.what_if import GroupSituation
 from quorate.codecs.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from quorate.codecs.errors import InputError
-from quorate.codecs.live import read_live
+from quorate.codecs.live import read_live, read_live_blocks
 from quorate.codecs.live_connect import explain_error
-from quorate.codecs.log import IsolationLevel
+from quorate.codecs.log import IsolationLevel, LogEntry
 from quorate.codecs.printable import listed, suggestion
 from quorate.codecs.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places
+from quorate.coordinator.history.replay import EventsOf, GroupsReplay, ReplayedGroups, check_places
 from quorate.coordinator.history.situations import Known, SituationReplay
 from quorate.coordinator.partitioning import partition_for
 from quorate.coordinator.state import GroupKind
@@ -31,12 +32,16 @@ if TYPE_CHECKING:
     from kafka.admin import KafkaAdminClient
 
 
+_HAS_COLUMNS = find_spec("pyarrow") is not None
+
+
 class LiveGroups:
     """Groups of a cluster, read from its `__consumer_offsets` and `__share_group_state`.
 
     Each `read` resumes where the last one ended. `committed`: ignore records of open and aborted
-    transactions. `history`: also collect events. `ends`: the partitions whose
-    log end offsets to read, those of committed offsets and of share groups.
+    transactions. `events`: those to collect. Without `offsets`, committed offsets and the names
+    of topics by id may be missing. `ends`: the partitions whose log end offsets to read, those of
+    committed offsets and of share groups.
     """
 
     def __init__(
@@ -47,8 +52,9 @@ class LiveGroups:
         config: Mapping[str, Any],
         connect_timeout_ms: int,
         *,
-        history: bool,
+        events: EventsOf = "none",
         committed: bool,
+        offsets: bool = True,
         ends: Literal["none", "shares", "all"] = "none",
     ) -> None:
         self._servers = servers
@@ -56,9 +62,10 @@ class LiveGroups:
         self._config = config
         self._connect_timeout_ms = connect_timeout_ms
         self._isolation_level: IsolationLevel = "read_committed" if committed else "read_uncommitted"
-        self._history = history
+        self._events = events
+        self._offsets = offsets
         self._ends = ends
-        self._replay = GroupsReplay(globs, moment, history=history)
+        self._replay = GroupsReplay(globs, moment, events=events)
 
     def read(self) -> ReplayedGroups:
         """Return the current groups. Raises `InputError`."""
@@ -90,16 +97,12 @@ class LiveGroups:
                 for one in coordinated
                 if one["leader_id"] in brokers
             }
-            entries = read_live(
-                self._servers,
-                topic=CONSUMER_OFFSETS,
-                partitions=partitions,
-                start_offsets=self._replay.next_offsets,
-                isolation_level=self._isolation_level,
-                connect_timeout_ms=self._connect_timeout_ms,
-                **self._config,
-            )
-            self._replay.take(found, entries)
+            options = self._options(CONSUMER_OFFSETS, self._replay.next_offsets, partitions)
+            if not _HAS_COLUMNS or self._replay.needs_entries(shares=True):
+                self._replay.take(found, _entries(self._servers, options))
+            else:
+                blocks = read_live_blocks(self._servers, **options)
+                self._replay.load(found, blocks, offsets=self._offsets)
             self._read_shares(admin, found)
             if not found.groups:
                 found.known_groups |= {group["group_id"] for group in admin.list_groups()}
@@ -120,19 +123,31 @@ class LiveGroups:
 
     def _read_shares(self, admin: "KafkaAdminClient", found: ReplayedGroups) -> None:
         """Read `__share_group_state` for share groups, if it may be described."""
-        if not self._history and not any(one.view.kind is GroupKind.SHARE for one in found.groups):
+        if self._events == "none" and not any(one.view.kind is GroupKind.SHARE for one in found.groups):
             return
         if not any(topic["partitions"] for topic in admin.describe_topics([SHARE_GROUP_STATE])):
             return
-        entries = read_live(
-            self._servers,
-            topic=SHARE_GROUP_STATE,
-            start_offsets=self._replay.next_share_offsets,
-            isolation_level=self._isolation_level,
-            connect_timeout_ms=self._connect_timeout_ms,
+        options = self._options(SHARE_GROUP_STATE, self._replay.next_share_offsets, None)
+        self._replay.take_shares(found, _entries(self._servers, options))
+
+    def _options(
+        self, topic: str, start_offsets: Mapping[int, int], partitions: Collection[int] | None
+    ) -> dict[str, Any]:
+        return {
+            "topic": topic,
+            "partitions": partitions,
+            "start_offsets": start_offsets,
+            "isolation_level": self._isolation_level,
+            "connect_timeout_ms": self._connect_timeout_ms,
             **self._config,
-        )
-        self._replay.take_shares(found, entries)
+        }
+
+
+def _entries(servers: Sequence[str], options: Mapping[str, Any]) -> Iterator[LogEntry]:
+    """Return the records of a coordinator topic; `options`: those of `read_live_blocks`."""
+    if not _HAS_COLUMNS:
+        return read_live(servers, **options)
+    return (entry for block in read_live_blocks(servers, **options) for entry in block.entries())
 
 
 def live_situation(
@@ -227,15 +242,13 @@ class _SituationReader:
             )
         # The replay needs only names of topics; the topology of the result comes from metadata.
         replay = SituationReplay(self.group_id, Known(names=topic_ids(self.admin)))
-        entries = read_live(
-            servers,
-            topic=CONSUMER_OFFSETS,
-            partitions=[partition_for(self.group_id, count)],
-            isolation_level="read_uncommitted",  # a hanging transaction must not hide later records
-            connect_timeout_ms=connect_timeout_ms,
+        options: dict[str, Any] = {
+            "partitions": [partition_for(self.group_id, count)],
+            "isolation_level": "read_uncommitted",  # a hanging transaction must not hide later records
+            "connect_timeout_ms": connect_timeout_ms,
             **config,
-        )
-        for entry in entries:
+        }
+        for entry in _entries(servers, options):
             replay.apply(entry.record, entry.timestamp_ms)
         found = replay.situation(self.where)
         topics, lags, notes = self._topics(found.members.values())

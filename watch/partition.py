@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from quorate.codecs import CONSUMER_OFFSETS, CoordinatorRecord, LogEntry, Uuid, as_kafka_reads, decode_record
-from quorate.codecs.batches.model import TimestampType
+from quorate.codecs import CoordinatorRecord, LogEntry, Uuid, as_kafka_reads, decode_record
 from quorate.codecs.log.raw import RawBlock
 from quorate.codecs.log.state_records import COMMIT_TYPE_IDS
 from quorate.codecs.messages.classic_group import GroupMetadataValue
@@ -208,21 +207,14 @@ class FollowedPartition:
         self._note(self.history.take(entry))
 
     def _entry(self, other: Other, record: AnyRecord) -> LogEntry:
-        return LogEntry(
-            topic=CONSUMER_OFFSETS,
+        return LogEntry.of(
+            record,
             partition=self.number,
             offset=other.offset,
             timestamp_ms=other.timestamp_ms,
-            timestamp_type=TimestampType.CREATE_TIME,
             producer_id=other.producer_id,
-            producer_epoch=-1,
-            sequence=-1,
-            transactional=other.producer_id >= 0,
-            partition_leader_epoch=-1,
-            headers=(),
             key_bytes=other.key,
             value_bytes=other.value,
-            record=record,
         )
 
     def marker(self, producer_id: int, *, commit: bool) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from quorate.codecs import SHARE_GROUP_STATE, CoordinatorRecord, LogEntry, decode_record, encode_record
-from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.messages.share_state import ShareSnapshotKey, ShareSnapshotValue
 from quorate.coordinator.history.share_events import ShareHistory
 from quorate.coordinator.history.share_facts import ShareStateReset
@@ -82,21 +81,14 @@ class FollowedShares:
         return changes
 
     def _entry(self, offset: int, timestamp_ms: int, key: bytes | None, value: bytes | None) -> LogEntry:
-        return LogEntry(
+        return LogEntry.of(
+            decode_record(key, value, topic=SHARE_GROUP_STATE),
             topic=SHARE_GROUP_STATE,
             partition=self.number,
             offset=offset,
             timestamp_ms=timestamp_ms,
-            timestamp_type=TimestampType.CREATE_TIME,
-            producer_id=-1,
-            producer_epoch=-1,
-            sequence=-1,
-            transactional=False,
-            partition_leader_epoch=-1,
-            headers=(),
             key_bytes=key,
             value_bytes=value,
-            record=decode_record(key, value, topic=SHARE_GROUP_STATE),
         )
 
 

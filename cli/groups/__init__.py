@@ -29,7 +29,7 @@ from quorate.cli.subcommands import Commands, FiniteRange, with_options
 
 if TYPE_CHECKING:
     from quorate.codecs.releases import KafkaVersion
-    from quorate.coordinator.history.replay import ReplayedGroups
+    from quorate.coordinator.history.replay import EventsOf, ReplayedGroups
 
 __all__ = ["groups", "print_rows", "read_groups", "reading_options"]
 
@@ -125,15 +125,15 @@ def read_groups(
     ctx: click.Context,
     options: Mapping[str, Any],
     *,
-    history: bool = False,
+    events: "EventsOf" = "none",
     committed: bool = False,
     only_groups: bool = False,
     ends: Literal["none", "shares", "all"] = "none",
 ) -> "ReplayedGroups":
     """Read the groups that the options select. Raises `UserError` and `UsageError`.
 
-    With `only_groups`, committed offsets and topic names are not needed. `ends`: with -b,
-    of which partitions to read log end offsets.
+    `events`: those to collect. With `only_groups`, committed offsets and topic names are not
+    needed. `ends`: with -b, of which partitions to read log end offsets.
     """
     sources, servers = options["sources"], options["bootstrap_servers"]
     check_one_source(ctx, sources, servers)
@@ -155,8 +155,9 @@ def read_groups(
                 moment,
                 connection_config(connection),
                 options["connect_timeout_ms"],
-                history=history,
+                events=events,
                 committed=committed,
+                offsets=not only_groups,
                 ends=ends,
             )
         found = live.read()
@@ -167,7 +168,7 @@ def read_groups(
     else:
         refuse_connection_options(ctx)
         found = read_files(
-            sources, options["globs"], moment, options["topology"], history=history, offsets=not only_groups
+            sources, options["globs"], moment, options["topology"], events=events, offsets=not only_groups
         )
     if not found.groups and not found.events and not found.shares:
         globs = ", ".join(glob or "''" for glob in options["globs"])
@@ -244,7 +245,7 @@ def describe(ctx: click.Context, /, **options: Any) -> None:
     from quorate.coordinator.history.group_rows import group_rows
     from quorate.coordinator.history.share_rows import share_text
 
-    found = read_groups(ctx, options, history=True, ends="shares")
+    found = read_groups(ctx, options, events="groups", only_groups=True, ends="shares")
     rows = list(group_rows(found))
     # plain: a field that users see, in the table and in JSON
     columns = "group type coordinator assignment_strategy state group_epoch target_epoch members behind metadata_hash"
@@ -330,7 +331,7 @@ def history(ctx: click.Context, /, no_offsets: bool, **options: Any) -> None:
     from quorate.codecs.records import CONSUMER_OFFSETS
     from quorate.coordinator.history.group_rows import event_rows
 
-    found = read_groups(ctx, options, history=True, committed=True)
+    found = read_groups(ctx, options, events="all", committed=True)
     events = [
         event
         for event in found.events

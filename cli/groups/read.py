@@ -5,12 +5,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from quorate.cli.reporting import byte_progress, show_damage
-from quorate.codecs.log.files import PartitionFiles
 from quorate.codecs.log.model import LogEntry, LogProblem, is_damage
 from quorate.codecs.log.partitions import BATCH_OVERHEAD_BYTES, LogPartitions
 from quorate.codecs.records import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.replay import GroupsReplay, ReplayedGroups, check_places, copied, once
+from quorate.coordinator.history.replay import EventsOf, GroupsReplay, ReplayedGroups, check_places, copied, once
 
 if TYPE_CHECKING:
     from quorate.codecs.log.raw import RawBlock
@@ -22,13 +21,13 @@ def read_files(
     moment: Moment,
     topology: str | None,
     *,
-    history: bool,
+    events: EventsOf,
     offsets: bool = True,
 ) -> ReplayedGroups:
     """Return the groups of a log.
 
-    `topology` is a file that describes topics; `history` collects events; without `offsets`,
-    committed offsets and topic names may be missing. Raises `UserError`.
+    `topology` is a file that describes topics; `events`: those that are collected; without
+    `offsets`, committed offsets and topic names may be missing. Raises `UserError`.
     """
     found = ReplayedGroups()
     if topology is not None:
@@ -41,9 +40,9 @@ def read_files(
     topic, addressed = (CONSUMER_OFFSETS, files) if files.partitions else (SHARE_GROUP_STATE, shares)
     check_places(moment, {one.partition for one in addressed.partitions}, "what is read", topic)
     with byte_progress(both.size_bytes) as progress:
-        replay = GroupsReplay(globs, moment, history=history)
+        replay = GroupsReplay(globs, moment, events=events)
         if files.partitions:
-            _read_groups(replay, found, files, progress, by_entry=history or _by_entry(moment, shares), offsets=offsets)
+            _read_groups(replay, found, files, progress, shares=bool(shares.partitions), offsets=offsets)
         if shares.partitions:
             copies = copied(one.partition for one in shares.partitions)
             advance = None if progress is None else lambda done: progress(files.size_bytes + done)
@@ -52,22 +51,17 @@ def read_files(
     return found
 
 
-def _by_entry(moment: Moment, shares: LogPartitions) -> bool:
-    """Return whether records must be read one by one: an offset's time cuts the share state."""
-    return moment.offset is not None or (moment.offsets is not None and bool(shares.partitions))
-
-
 def _read_groups(
     replay: GroupsReplay,
     found: ReplayedGroups,
     files: LogPartitions,
     progress: Callable[[int], None] | None,
     *,
-    by_entry: bool,
+    shares: bool,
     offsets: bool,
 ) -> None:
     copies = copied(partition.partition for partition in files.partitions)
-    if by_entry or copies or find_spec("pyarrow") is None:
+    if copies or find_spec("pyarrow") is None or replay.needs_entries(shares=shares):
         entries = _log_entries(files.entries(skip_corrupt=True, progress=progress), found)
         replay.take(found, once(entries, copies))
     else:
@@ -90,16 +84,15 @@ def _report(problem: LogProblem, found: ReplayedGroups) -> None:
 
 def _blocks(
     files: LogPartitions, found: ReplayedGroups, progress: Callable[[int], None] | None, *, markers: bool
-) -> Iterator[tuple[int | None, Iterator["RawBlock"]]]:
-    """Yield each partition with its blocks, and report damage.
+) -> Iterator["RawBlock"]:
+    """Yield the blocks of all partitions, and report damage.
 
     Only offsets committed in transactions need `markers`.
     """
     from quorate.codecs.log.raw import read_raw
 
     done = 0
-
-    def blocks(partition: PartitionFiles) -> Iterator["RawBlock"]:
+    for partition in files.partitions:
         at = done
         for block in read_raw(partition, skip_corrupt=True, markers=markers):
             for problem in block.problems:
@@ -108,7 +101,4 @@ def _blocks(
             if progress is not None:
                 at += block.size_bytes + BATCH_OVERHEAD_BYTES * len(block)
                 progress(at)
-
-    for partition in files.partitions:
-        yield partition.partition, blocks(partition)
         done += sum(segment.size_bytes for segment in partition.segments)

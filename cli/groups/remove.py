@@ -79,7 +79,7 @@ def _named(instance_ids: Sequence[str], member_ids: Sequence[str]) -> list[Named
 
 def _members(group: str, servers: list[str], config: Mapping[str, Any], timeout_ms: int) -> list[Row]:
     """Return the rows of the members of a group. Raises `UserError` if it cannot have members."""
-    found = LiveGroups(servers, [group], Moment(), config, timeout_ms, history=False, committed=False).read()
+    found = LiveGroups(servers, [group], Moment(), config, timeout_ms, committed=False).read()
     found.groups = [one for one in found.groups if one.view.group_id == group]  # the name may also match as a glob
     if not found.groups:
         raise UserError(f"group {group} does not exist", "`quorate groups list` lists groups")

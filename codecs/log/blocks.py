@@ -52,7 +52,7 @@ class Batches:
         wrapped = (last < 0) & (self.base_offset >= 0) & (self.last_offset_delta > 0)
         return np.where(wrapped, np.iinfo(np.int64).max, last)
 
-    def select(self, which: Array) -> "Batches":
+    def select(self, which: Array | slice) -> "Batches":
         """Return some of the batches."""
         names = [name for name in self.__slots__ if name != "block"]
         return Batches(self.block, **{name: getattr(self, name)[which] for name in names})

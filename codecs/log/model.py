@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from quorate.codecs.batches.model import ControlRecord, ProblemReason, TimestampType
 from quorate.codecs.errors import QuorateError
 from quorate.codecs.lazy_dataclass import dataclass
-from quorate.codecs.records import CoordinatorRecord, MalformedRecord, UnknownRecord
+from quorate.codecs.records import CONSUMER_OFFSETS, CoordinatorRecord, MalformedRecord, UnknownRecord
 
 IsolationLevel: TypeAlias = Literal["read_uncommitted", "read_committed"]
 
@@ -38,6 +38,40 @@ class LogEntry:
     key_bytes: bytes | None
     value_bytes: bytes | None
     record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord
+
+    @classmethod
+    def of(
+        cls,
+        record: CoordinatorRecord | UnknownRecord | MalformedRecord | ControlRecord,
+        *,
+        topic: str = CONSUMER_OFFSETS,
+        partition: int | None,
+        offset: int,
+        timestamp_ms: int,
+        producer_id: int = -1,
+        key_bytes: bytes | None = None,
+        value_bytes: bytes | None = None,
+    ) -> "LogEntry":
+        """Return the entry of a record whose batch is not known.
+
+        `producer_id`: that of its transaction, -1 outside of one.
+        """
+        return cls(
+            topic=topic,
+            partition=partition,
+            offset=offset,
+            timestamp_ms=timestamp_ms,
+            timestamp_type=TimestampType.CREATE_TIME,
+            producer_id=producer_id,
+            producer_epoch=-1,
+            sequence=-1,
+            transactional=producer_id >= 0,
+            partition_leader_epoch=-1,
+            headers=(),
+            key_bytes=key_bytes,
+            value_bytes=value_bytes,
+            record=record,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

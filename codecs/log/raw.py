@@ -21,8 +21,8 @@ from quorate.codecs.log.block_reader import BLOCK_BYTES
 from quorate.codecs.log.blocks import Batches, Records, some_records_of
 from quorate.codecs.log.columns import FoundRecords, PartitionColumns, prefetch
 from quorate.codecs.log.files import PartitionFiles
-from quorate.codecs.log.model import LogError, LogProblem
-from quorate.codecs.message import CONSUMER_OFFSETS
+from quorate.codecs.log.model import LogEntry, LogError, LogProblem
+from quorate.codecs.records import CONSUMER_OFFSETS, decode_record
 
 __all__ = ["Markers", "RawBlock", "block_of_batches", "read_raw"]
 
@@ -113,6 +113,21 @@ class RawBlock:
             markers=markers or Markers(),
         )
 
+    def entries(self) -> Iterator[LogEntry]:
+        """Yield the records, decoded, without the markers."""
+        for row in range(len(self)):
+            key, value = self.keys.bytes_at(row), self.values.bytes_at(row)
+            yield LogEntry.of(
+                decode_record(key, value, topic=self.topic),
+                topic=self.topic,
+                partition=self.partition,
+                offset=int(self.offset[row]),
+                timestamp_ms=int(self.timestamp_ms[row]),
+                producer_id=int(self.producer_id[row]),
+                key_bytes=key,
+                value_bytes=value,
+            )
+
     def since(self, offset: int) -> "RawBlock":
         """Return the part from an offset on."""
         row, marker = (int((of < offset).sum()) for of in (self.offset, self.markers.offset))
@@ -139,7 +154,11 @@ class RawBlock:
             return self, False
         return self._part(slice(0, row), self.markers[:marker]), True
 
-    def _part(self, rows: slice, markers: Markers) -> "RawBlock":
+    def rows(self, which: slice | Ints) -> "RawBlock":
+        """Return some of the rows, without the markers."""
+        return self._part(which, Markers())
+
+    def _part(self, rows: slice | Ints, markers: Markers) -> "RawBlock":
         return replace(
             self,
             keys=self.keys[rows],
@@ -187,11 +206,11 @@ def block_of_batches(batches: Batches) -> RawBlock:
             raise LogError(f"a batch cannot be decoded: {problems[0]}")
         parts.append(_block(FoundRecords([], batches, records, used), None))
         batches = batches.select(np.arange(used, len(batches)))
-    return parts[0] if len(parts) == 1 else _concatenated(parts)
+    return parts[0] if len(parts) == 1 else concatenated(parts)
 
 
-def _concatenated(parts: list[RawBlock]) -> RawBlock:
-    """Return one block with the records of all, which have no markers."""
+def concatenated(parts: list[RawBlock]) -> RawBlock:
+    """Return one block with the records of all, which have no markers, topic or partition."""
     keys, values = (
         pa.concat_arrays([binary_array(slots) for slots in column])
         for column in ([part.keys for part in parts], [part.values for part in parts])

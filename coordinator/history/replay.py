@@ -6,7 +6,7 @@ The source of the entries is not part of this module.
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from quorate.assignors import TopicPartition, Topology
 from quorate.codecs import Uuid
@@ -109,6 +109,10 @@ class ReplayedGroups:
         return topics | {self.at(partition)[0] for partition in self.shares.get(one.view.group_id, ())}
 
 
+EventsOf: TypeAlias = Literal["none", "groups", "all"]
+"""Which events a replay collects: those of groups may lack commits."""
+
+
 class GroupsReplay:
     """Replays entries up to `moment`, and continues with later ones.
 
@@ -116,18 +120,27 @@ class GroupsReplay:
     `__share_group_state`, the offset to continue from.
     """
 
-    def __init__(self, globs: Sequence[str], moment: Moment, *, history: bool) -> None:
+    def __init__(self, globs: Sequence[str], moment: Moment, *, events: EventsOf) -> None:
         self.next_offsets: dict[int, int] = {}
         self.next_share_offsets: dict[int, int] = {}
         self._globs = globs
         self._wanted: Callable[[str], bool] = matcher(globs) if globs else lambda _: True
         self.moment = moment
-        self._history = history
+        self._events_of = events
+        self._noticed: Callable[[str], bool] = self._wanted if events != "none" else lambda _: False
         self._histories: dict[int | None, History] = {}
         self._names: dict[Uuid, str] = {}
         self._events: list[Event] = []
         self._shares: dict[int | None, ShareHistory] = {}
         self._last_ms: int | None = None
+
+    def needs_entries(self, *, shares: bool) -> bool:
+        """Return whether all records must be replayed one by one.
+
+        With `shares`, share state is replayed, too, up to the time of an offset.
+        """
+        moment = self.moment
+        return self._events_of == "all" or moment.offset is not None or (moment.offsets is not None and shares)
 
     def take(self, found: ReplayedGroups, entries: Iterable[LogEntry]) -> None:
         """Replay entries, and update `found`."""
@@ -137,7 +150,7 @@ class GroupsReplay:
             learn_names(found.names, entry.record)
             one = self._histories.get(entry.partition)
             if one is None:
-                one = self._histories[entry.partition] = History(self._wanted if self._history else lambda _: False)
+                one = self._histories[entry.partition] = History(self._noticed)
             self._events += one.take(entry)
             self._last_ms = entry.timestamp_ms if self._last_ms is None else max(self._last_ms, entry.timestamp_ms)
             if entry.partition is not None:
@@ -158,7 +171,7 @@ class GroupsReplay:
             assert isinstance(entry, LogEntry)
             one = self._shares.get(entry.partition)
             if one is None:
-                one = self._shares[entry.partition] = ShareHistory(self._wanted if self._history else lambda _: False)
+                one = self._shares[entry.partition] = ShareHistory(self._noticed)
             self._events += one.take(entry)
             if entry.partition is not None:
                 self.next_share_offsets[entry.partition] = entry.offset + 1
@@ -172,41 +185,44 @@ class GroupsReplay:
                     )
         self._sort(found)
 
-    def load(
-        self,
-        found: ReplayedGroups,
-        partitions: Iterable[tuple[int | None, Iterable["RawBlock"]]],
-        *,
-        offsets: bool = True,
-    ) -> None:
-        """Replay the blocks of these partitions by columns, without events, and update `found`.
+    def load(self, found: ReplayedGroups, blocks: Iterable["RawBlock"], *, offsets: bool = True) -> None:
+        """Replay blocks, by columns where this is possible, and update `found`. Needs pyarrow.
 
-        Without `offsets`, committed offsets and the names of topics by id are left out.
+        Blocks of several partitions may be mixed, those of each partition are in order. Without
+        `offsets`, or with events of groups, committed offsets and the names of topics by id may be
+        missing.
         """
-        from quorate.coordinator.bulk import replay_blocks
+        if self._events_of == "groups":
+            from quorate.coordinator.history.group_entries import entries_of_groups
+
+            self.take(found, entries_of_groups(self._cut(blocks)))
+            return
+        from quorate.coordinator.bulk import MOST_KEPT, BulkLoad
+        from quorate.coordinator.bulk_block import without_offsets
 
         found.names = self._names = {**self._names, **found.names}
-        over: set[int | None] = set()
-        for partition, blocks in partitions:
-            within = self.moment.within(partition)
-            one = self._histories.setdefault(partition, History(lambda _: False))
-            if within is None or partition in over:
-                for _ in blocks:  # reading reports damage
-                    pass
-            else:
-                replay_blocks(
-                    one.state,
-                    self._cut(blocks, within, over),
-                    names=found.names if offsets else None,
-                    offsets=offsets,
-                )
+        loads: dict[int | None, BulkLoad] = {}
+        for block in self._cut(blocks):
+            load = loads.get(block.partition)
+            if load is None:
+                one = self._histories.setdefault(block.partition, History(lambda _: False))
+                names = found.names if offsets else None
+                load = loads[block.partition] = BulkLoad(one.state, strict=False, names=names)
+            load.add(block if offsets else without_offsets(block))
+            if block.partition is not None and len(block):
+                self.next_offsets[block.partition] = int(block.offset[-1]) + 1
+            if sum(one.kept for one in loads.values()) > MOST_KEPT:
+                for full in loads.values():
+                    full.flush()
+        for load in loads.values():
+            load.flush()
         self._put(found)
 
-    def _cut(
-        self, blocks: Iterable["RawBlock"], within: tuple[int | None, int | None], over: set[int | None]
-    ) -> Iterator["RawBlock"]:
+    def _cut(self, blocks: Iterable["RawBlock"]) -> Iterator["RawBlock"]:
+        over: set[int | None] = set()
         for block in blocks:
-            if block.partition not in over:
+            within = self.moment.within(block.partition)
+            if within is not None and block.partition not in over:
                 part, is_over = block.upto(offset=within[0], timestamp_ms=within[1])
                 if is_over:
                     over.add(block.partition)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from quorate.codecs.batches.model import TimestampType
 from quorate.codecs.log.model import LogEntry
 from quorate.codecs.message import CONSUMER_OFFSETS, MessageSpec, RecordType
 from quorate.codecs.messages import RECORD_TYPES
@@ -80,22 +79,13 @@ def entry_of(row: Row, timestamp_ms: int) -> LogEntry:
 
 
 def _entry(row: Row, record: CoordinatorRecord, timestamp_ms: int) -> LogEntry:
-    producer_id = row.get("producer_id")
-    return LogEntry(
-        topic=CONSUMER_OFFSETS,
+    producer_id = row.get("producer_id") if row.get("transactional") else None
+    return LogEntry.of(
+        record,
         partition=row["partition"],
         offset=row["offset"],
         timestamp_ms=timestamp_ms,
-        timestamp_type=TimestampType.CREATE_TIME,
         producer_id=-1 if producer_id is None else producer_id,
-        producer_epoch=-1,
-        sequence=-1,
-        transactional=bool(row.get("transactional")),
-        partition_leader_epoch=-1,
-        headers=(),
-        key_bytes=None,
-        value_bytes=None,
-        record=record,
     )
 
 

@@ -13,7 +13,7 @@ from kafka.errors import NodeNotReadyError, UnknownBrokerIdError
 
 from quorate.codecs import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, CoordinatorRecord
 from quorate.codecs.batches import TimestampType
-from quorate.codecs.live import LiveError, read_live
+from quorate.codecs.live import LiveError, read_live, read_live_blocks
 from quorate.codecs.log import read_log
 from quorate.codecs.log.model import LogEntry
 from tests.broker.broker import Broker
@@ -110,6 +110,14 @@ def facts(entry: LogEntry) -> tuple[Any, ...]:
     )
 
 
+def place(fact):
+    return fact[:2]
+
+
+def bare(entry: LogEntry):
+    return entry.partition, entry.offset, entry.timestamp_ms, entry.key_bytes, entry.value_bytes
+
+
 # ---- reading
 
 
@@ -135,9 +143,15 @@ def test_entries_of_the_cluster_and_its_files_are_equal(broker, client, topic, i
         client.transact(second, f"{topic}-group", topic, 9, commit=None)
         client.commit(f"{topic}-group", topic, 1, 7)
         how = {"isolation_level": isolation_level}
-        live = list(read_live(broker.bootstrap_servers, topic=read, **how))
+        address = broker.bootstrap_servers
+        live = list(read_live(address, topic=read, **how))
         files = list(read_log(broker.log_dir, topics=[read], control_records=False, **how))
+        blocks = [entry for block in read_live_blocks(address, topic=read, **how) for entry in block.entries()]
+        part = {"partitions": [blocks[-1].partition], "start_offsets": {blocks[-1].partition: blocks[-1].offset}}
+        (last,) = [entry for block in read_live_blocks(address, topic=read, **how, **part) for entry in block.entries()]
         second.abort_transaction()
+    assert sorted(map(bare, blocks), key=place) == sorted(map(bare, live), key=place)
+    assert bare(last) == bare(blocks[-1])
     assert sorted(map(facts, live), key=lambda fact: fact[:3]) == [facts(entry) for entry in files]
     if read == CONSUMER_OFFSETS:
         expected = [0, 2] if isolation_level == "read_committed" else [0, 1, 2, 3, 9, 7]
@@ -155,6 +169,22 @@ def test_partitions_option_selects_partitions(broker, client, topic):
         assert sorted(entries, key=key) == sorted((e for e in everything if e.partition in chosen), key=key)
     with pytest.raises(LiveError, match="__consumer_offsets has partitions 0 to 2, not 7, 9"):
         next(read_live(broker.bootstrap_servers, partitions=[0, 9, 7]))
+
+
+@with_broker
+def test_blocks_end_where_the_log_ended_at_the_start(broker, client, topic, monkeypatch):
+    """The last batch of a fetch may be later, here because an earlier end is pretended."""
+    for number in range(3):
+        client.commit(topic, topic, 0, number)
+    address = broker.bootstrap_servers
+    (last,) = [e for e in read_live(address) if committed_by([e], topic) == [(topic, 0, 2)]]
+    real = KafkaConsumer.end_offsets
+    earlier = lambda *given, **how: dict.fromkeys(real(*given, **how), last.offset)  # noqa: E731
+    monkeypatch.setattr(KafkaConsumer, "end_offsets", earlier)
+    blocks = read_live_blocks(address, partitions=[last.partition])
+    found = [entry for block in blocks for entry in block.entries()]
+    assert max(entry.offset for entry in found) < last.offset
+    assert committed_by(found, topic) == [(topic, 0, 0), (topic, 0, 1)]
 
 
 @with_broker

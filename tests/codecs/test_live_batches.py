@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 from kafka import TopicPartition
 from kafka.consumer.fetcher import Fetcher, IsolationLevel
-from kafka.record import MemoryRecords
+from kafka.errors import CorruptRecordError
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 from quorate.codecs.batches import BatchRecord, encode_batch, encode_marker
-from quorate.codecs.live_batches import WholeBatch, block_of_polled, leader_epochs, return_batches
+from quorate.codecs.live_batches import WholeBatches, block_of_polled, leader_epochs, return_batches
 
 AT = TopicPartition("__consumer_offsets", 3)
 
@@ -60,7 +61,7 @@ def test_batches_have_the_records_that_kafka_python_decodes(compression, fetch_o
     consumer: Any = SimpleNamespace(_fetcher=SimpleNamespace(PartitionRecords=Fetcher.PartitionRecords))
     return_batches(consumer)
     found = polled(consumer._fetcher.PartitionRecords, data, fetch_offset, aborted)
-    assert all(isinstance(record.key, WholeBatch) for record in found)
+    assert all(isinstance(record.key, WholeBatches) for record in found)
     assert found[-1].offset == 9
     block = block_of_polled(found, AT.topic, AT.partition)
     assert (block.topic, block.partition) == AT
@@ -73,6 +74,40 @@ def test_batches_have_the_records_that_kafka_python_decodes(compression, fetch_o
     assert leader_epochs(found) == leader_epochs(expected)
     mixed = block_of_polled([*found[:1], *expected[-1:]], AT.topic, AT.partition)
     assert mixed.offset.tolist()[-1] == 9
+
+
+def fetched(data: bytes) -> Any:
+    consumer: Any = SimpleNamespace(_fetcher=SimpleNamespace(PartitionRecords=Fetcher.PartitionRecords))
+    return_batches(consumer)
+    return consumer._fetcher.PartitionRecords(0, AT, MemoryRecords(data), check_crcs=True)
+
+
+def test_batches_before_a_damaged_one_are_returned_and_it_is_reported():
+    damaged = bytearray(batch(5, 2))
+    damaged[-1] ^= 1
+    records = fetched(batch(0, 3) + batch(3, 2) + damaged + batch(7, 1))
+    (found,) = records.take(1_000_000)
+    assert block_of_polled([found], AT.topic, AT.partition).offset.tolist() == [0, 1, 2, 3, 4]
+    assert records.next_fetch_offset == 5
+    with pytest.raises(CorruptRecordError, match="offset 5 failed crc check"):
+        records.take(1_000_000)
+
+
+def test_old_formats_among_batches_and_an_incomplete_one_at_the_end():
+    old = MemoryRecordsBuilder(magic=1, compression_type=0, batch_size=1000, offset=2)
+    old.append(timestamp=7, key=b"k", value=None)
+    old.close()
+    records = fetched(batch(0, 2) + old.buffer() + batch(3, 1) + batch(4, 1)[:50])
+    block = block_of_polled(records.take(1_000_000), AT.topic, AT.partition)
+    assert block.offset.tolist() == [0, 1, 2, 3]
+    assert (block.keys.bytes_at(2), block.values.bytes_at(2), int(block.timestamp_ms[2])) == (b"k", None, 7)
+    assert records.next_fetch_offset == 4
+
+
+def test_a_fetch_of_control_batches_only_moves_the_position():
+    records = fetched(encode_marker(commit=True, offset=0, timestamp_ms=0, producer_id=9, producer_epoch=0))
+    assert records.take(1_000_000) == []
+    assert records.next_fetch_offset == 1
 
 
 def test_a_kafka_python_without_these_classes_returns_records():

@@ -60,7 +60,7 @@ FOLDERS = [path for capture in sorted(CAPTURES.iterdir()) for path in folders(ca
 def test_loading_columns_equals_replay(steps: list[Step], sizes: list[int], most: int, offset_of: OffsetOf) -> None:
     state = CoordinatorState()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bulk, "MOST_COMMITS", most)
+        patch.setattr(bulk, "MOST_KEPT", most)
         replay_blocks(state, blocks(steps, sizes, offset_of))
     assert snapshot(state) == snapshot(replay_each(steps, offset_of))
 

@@ -11,7 +11,7 @@ from kafka.admin import KafkaAdminClient
 from kafka.errors import CoordinatorNotAvailableError
 
 from quorate.cluster import EmbeddedCluster
-from quorate.codecs.live import read_live
+from quorate.codecs.live import read_live_blocks
 from tests.cli.assign.test_live import PATIENCE_S, classic_member, consumer_members
 from tests.cli.conftest import RACK
 
@@ -71,12 +71,12 @@ def test_watch_shows_new_records_until_ctrl_c(quorate, racked, monkeypatch):
 
     def live(servers, *, start_offsets, **how):
         starts.append(dict(start_offsets))
-        for entry in read_live(servers, start_offsets=start_offsets, **how):
-            read.append((len(starts), entry.partition, entry.offset))
-            yield entry
+        for block in read_live_blocks(servers, start_offsets=start_offsets, **how):
+            read.extend((len(starts), block.partition, offset) for offset in block.offset.tolist())
+            yield block
 
     monkeypatch.setattr("quorate.cli.groups.wait", wait)
-    monkeypatch.setattr("quorate.integration.live_groups.read_live", live)
+    monkeypatch.setattr("quorate.integration.live_groups.read_live_blocks", live)
     with classic_member(racked, "watched"):
         servers = racked.bootstrap_servers
         ended = quorate("groups", "list", "-b", servers, "--group", "watched*", "--watch", "5")

@@ -11,7 +11,8 @@ from quorate.cli.groups import read as groups_read
 from quorate.cli.groups.read import read_files
 from quorate.codecs.errors import InputError
 from quorate.coordinator.history import Moment
-from quorate.coordinator.history.replay import ReplayedGroups
+from quorate.coordinator.history.group_rows import group_rows
+from quorate.coordinator.history.replay import EventsOf, ReplayedGroup, ReplayedGroups
 from tests.coordinator.captures import CAPTURES, entries, folders
 from tests.coordinator.snapshots import snapshot
 
@@ -32,11 +33,27 @@ def test_columns_and_entries_show_the_same(capture: str, monkeypatch: pytest.Mon
     folder = next(one for one in folders(capture) if entries(one))
     middle = entries(folder)[len(entries(folder)) // 2]
     moments = (Moment(), Moment(timestamp_ms=middle.timestamp_ms), Moment(offsets={middle.partition: middle.offset}))
-    by_columns = [shown(read_files([str(CAPTURES / capture)], (), moment, None, history=False)) for moment in moments]
+    by_columns = [shown(read_files([str(CAPTURES / capture)], (), moment, None, events="none")) for moment in moments]
     assert by_columns[0][0]
     monkeypatch.setattr(groups_read, "find_spec", lambda name: None)
-    by_entries = [shown(read_files([str(CAPTURES / capture)], (), moment, None, history=False)) for moment in moments]
+    by_entries = [shown(read_files([str(CAPTURES / capture)], (), moment, None, events="none")) for moment in moments]
     assert by_columns == by_entries
+
+
+@pytest.mark.parametrize("capture", NAMES)
+def test_groups_are_described_without_most_commits(capture: str) -> None:
+    folder = next(one for one in folders(capture) if entries(one))
+    middle = entries(folder)[len(entries(folder)) // 2]
+    for moment in (Moment(), Moment(timestamp_ms=middle.timestamp_ms)):
+        few, every = (
+            read_files([str(CAPTURES / capture)], (), moment, None, events=events) for events in ("groups", "all")
+        )
+        assert list(group_rows(few)) == list(group_rows(every))
+        assert sum(map(len_of_offsets, few.groups)) <= sum(map(len_of_offsets, every.groups))
+
+
+def len_of_offsets(group: ReplayedGroup) -> int:
+    return len(list(group.history.state.offsets.of_group(group.view.group_id)))
 
 
 def test_damage_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,7 +63,7 @@ def test_damage_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     data[80] ^= 1
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(data)
-    found = read_files([str(folder)], (), Moment(), None, history=False)
+    found = read_files([str(folder)], (), Moment(), None, events="none")
     assert found.damaged
     result = capsys.readouterr().err
     assert "position 0" in result
@@ -67,16 +84,16 @@ def copies(tmp_path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("events", ["none", "all"])
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_copies_of_several_brokers_are_read_as_one_log(
-    copies: list[str], history: bool, order: tuple[int, int]
+    copies: list[str], events: EventsOf, order: tuple[int, int]
 ) -> None:
-    both = read_files([copies[one] for one in order], (), Moment(), None, history=history)
-    assert shown(both) == shown(read_files(copies[:1], (), Moment(), None, history=history))
+    both = read_files([copies[one] for one in order], (), Moment(), None, events=events)
+    assert shown(both) == shown(read_files(copies[:1], (), Moment(), None, events=events))
 
 
 def test_logs_of_two_clusters_are_not_mixed(copies: list[str]) -> None:
     with pytest.raises(InputError, match=r"two copies of .* differ") as refused:
-        read_files([copies[0], str(CAPTURES / "consumer-4.3")], (), Moment(), None, history=False)
+        read_files([copies[0], str(CAPTURES / "consumer-4.3")], (), Moment(), None, events="none")
     assert refused.value.remedy == ("use the logs of one cluster only",)
