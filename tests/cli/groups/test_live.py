@@ -12,6 +12,7 @@ from kafka.errors import CoordinatorNotAvailableError
 
 from quorate.cluster import EmbeddedCluster
 from quorate.codecs.live import read_live_blocks
+from quorate.integration import live_groups
 from tests.cli.assign.test_live import PATIENCE_S, classic_member, consumer_members
 from tests.cli.conftest import RACK
 
@@ -56,6 +57,25 @@ def test_a_live_consumer_group_has_locality_and_the_cause_of_its_epoch(quorate, 
     assert (checked.out, checked.err) == ("", "Kafka 4.4.0 affects none of 1 group\n"), (
         "the stored hash is that of the topics"
     )
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("command", ["list", "describe", "members", "offsets", "history", "upgrade-check"])
+def test_groups_are_the_same_without_pyarrow(quorate, racked, monkeypatch, command):
+    """Records are then decoded one by one by kafka-python."""
+    with (
+        classic_member(racked, "columns"),
+        closing(KafkaAdminClient(bootstrap_servers=racked.bootstrap_servers)) as admin,
+    ):
+        admin.alter_group_offsets("columns-too", {TopicPartition("orders", 1): OffsetAndMetadata(1, "", -1)})
+        arguments = ["groups", command, "-b", racked.bootstrap_servers, "--group", "columns*", "--json"]
+        by_columns = quorate(*arguments)
+        monkeypatch.setattr(live_groups, "_HAS_COLUMNS", False)
+        monkeypatch.setattr(live_groups, "read_live_blocks", None)
+        one_by_one = quorate(*arguments)
+    assert (by_columns.status, by_columns.err) == (0, "")
+    assert ("columns-too" in by_columns.out) == (command not in ("members", "upgrade-check"))
+    assert by_columns == one_by_one
 
 
 @pytest.mark.oracle
