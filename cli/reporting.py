@@ -47,6 +47,8 @@ def _remedy(problem: LogProblem, *, skipped: bool) -> str:
         return "all other batches were read; the result may lack the records of this one"
     if problem.reason in _REMEDIES:
         return before + _REMEDIES[problem.reason]
+    if problem.base_offset is not None and problem.base_offset < 0:
+        return before + _NEXT_BATCH
     if problem.reason is ProblemReason.TOO_LARGE and problem.base_offset is None:
         return before + _REMEDIES[ProblemReason.BAD_LENGTH]
     return "all other batches were decoded; with --skip-corrupt the exit status is 0"

@@ -203,6 +203,7 @@ class BulkLoad:
 
     def _clear(self) -> None:
         self.commits: list[Commits] = []
+        self.commits_kept = 0
         self.others: list[Other] = []
         self.markers: list[tuple[int, int, bool]] = []
         self.barriers = Barriers()
@@ -239,14 +240,16 @@ class BulkLoad:
         if len(rows) and self.observer is not None:
             self.marks += self.observer.commits(block, base, found)
         if len(rows):
-            self.commits.append(needed_commits(block, base, found, barriers, self.transactional))
+            commits = needed_commits(block, base, found, barriers, self.transactional)
+            self.commits.append(commits)
+            self.commits_kept += len(commits)
         self.barriers.groups += barriers.groups
         self.barriers.markers += barriers.markers
 
     @property
     def kept(self) -> int:
         """Number of kept records. If it exceeds `MOST_KEPT`, they should be replayed."""
-        return sum(map(len, self.commits)) + len(self.others)
+        return self.commits_kept + len(self.others)
 
     def flush(self) -> None:
         """Replay the kept records."""

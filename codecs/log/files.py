@@ -17,8 +17,11 @@ from quorate.codecs.message import CONSUMER_OFFSETS
 from quorate.codecs.messages import RECORD_TYPES
 
 _PARTITION_FOLDER = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)")
-# Files of the cleaner and of deletion end with .log.cleaned, .log.swap and .log.deleted.
+# Files of the cleaner and of deletion end with .log.cleaned, .log.swap and .log.deleted. A cleaner
+# removes the segments that a .log.swap replaces, and then renames it to .log (`replaceSegments` in
+# Kafka's LocalLog). A broker that stopped in between renames it at its start.
 _SEGMENT_FILE = re.compile(r"\d{1,20}\.log")
+_SWAP_FILE = re.compile(r"(?P<segment>\d{1,20}\.log)\.swap")
 _COMPRESSED_FILE = re.compile(r"(?P<segment>\d{1,20}\.log)\.(bz2|gz|lz4|xz|zip|zst)")
 
 
@@ -226,13 +229,15 @@ def _in_folder(topic: str, number: int, folder: Path) -> PartitionFiles:
 
 
 def _with_unusable(files: PartitionFiles, folder: Path) -> PartitionFiles:
-    """Add a problem for each segment that is compressed, a folder, or a link to nothing."""
+    """Add a problem for each segment that is compressed, not renamed, a folder or a dead link."""
     names = {segment.path.name for segment in files.segments}
     problems = []
     for path in sorted(folder.iterdir()):
-        compressed = _COMPRESSED_FILE.fullmatch(path.name)
+        compressed, swap = _COMPRESSED_FILE.fullmatch(path.name), _SWAP_FILE.fullmatch(path.name)
         if compressed and compressed["segment"] not in names:
             detail = "the file is compressed; decompress it first"
+        elif swap and swap["segment"] not in names:
+            detail = f"the log cleaner has not renamed this segment to {swap['segment']}; read again, or rename a copy"
         elif path.name in names or not _SEGMENT_FILE.fullmatch(path.name):
             continue
         elif path.is_dir():

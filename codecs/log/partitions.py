@@ -6,10 +6,11 @@ from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
+from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.errors import InputError
-from quorate.codecs.log import IsolationLevel, read_log
+from quorate.codecs.log.entries import PartitionReader, Selection
 from quorate.codecs.log.files import PartitionFiles, find_partitions
-from quorate.codecs.log.model import LogEntry, LogProblem
+from quorate.codecs.log.model import IsolationLevel, LogEntry, LogProblem, check_isolation_level
 from quorate.codecs.messages import RECORD_TYPES
 
 BATCH_OVERHEAD_BYTES = 70
@@ -30,21 +31,17 @@ class LogPartitions:
     def __init__(self, paths: Sequence[str], *, topics: Collection[str] = (), partitions: Collection[int] = ()) -> None:
         sources = [(path, _partitions(path, topics, partitions)) for path in paths]
         _refuse_repeated(sources)
-        self._partitions = [(path, files) for path, found in sources for files in found]
-        self.size_bytes = sum(_size(files) for _, files in self._partitions)
-        self.empty = not self.size_bytes and not any(files.problems for _, files in self._partitions)
+        self.partitions = [files for _, found in sources for files in found]
+        """The partitions in the order in which they are read."""
+        self.size_bytes = sum(map(_size, self.partitions))
+        self.empty = not self.size_bytes and not any(files.problems for files in self.partitions)
 
     def of_topic(self, topic: str) -> "LogPartitions":
         """Return those of one topic, perhaps none."""
         found = copy(self)
-        found._partitions = [(path, files) for path, files in self._partitions if files.topic == topic]
-        found.size_bytes = sum(_size(files) for _, files in found._partitions)
+        found.partitions = [files for files in self.partitions if files.topic == topic]
+        found.size_bytes = sum(map(_size, found.partitions))
         return found
-
-    @property
-    def partitions(self) -> list[PartitionFiles]:
-        """The partitions in the order in which they are read."""
-        return [files for _, files in self._partitions]
 
     @property
     def all_zeros(self) -> bool:
@@ -64,20 +61,20 @@ class LogPartitions:
 
         `progress` is called with the approximate number of bytes read so far.
         """
+        committed = check_isolation_level(isolation_level)
+        selection = Selection(
+            read_committed=committed,
+            control_records=not committed,
+            start_offset=None,
+            end_offset=None,
+            since_ms=since_ms,
+            until_ms=until_ms,
+            skip_corrupt=skip_corrupt,
+            max_batch_bytes=MAX_BATCH_BYTES,
+        )
         bytes_read = 0
-        for path, files in self._partitions:
-            if not files.segments:
-                yield from files.problems
-                continue
-            entries = read_log(
-                path if Path(path).is_file() else files.segments[0].path.parent,
-                topic=files.topic,
-                partition=files.partition,
-                isolation_level=isolation_level,
-                since_ms=since_ms,
-                until_ms=until_ms,
-                skip_corrupt=skip_corrupt,
-            )
+        for files in self.partitions:
+            entries = PartitionReader(files, selection).entries()
             if progress is None:
                 yield from entries
                 continue

@@ -52,6 +52,18 @@ def test_a_damaged_batch_ends_its_file_with_an_error_and_status_1(quorate, parti
     )
 
 
+def test_a_negative_base_offset_ends_its_file_as_a_wrong_crc_does(quorate, partition, segment):
+    bad = batches(segment)[10]
+    flip_sign = bytearray(segment.read_bytes())
+    flip_sign[bad.position] ^= 0x80
+    segment.write_bytes(flip_sign)
+    ended = quorate("decode", partition)
+    assert [json.loads(line)["offset"] for line in ended.lines[:-1]] == list(range(bad.base_offset))
+    assert ended.err.splitlines()[1:] == [
+        "       records before it were decoded; use --skip-corrupt to continue with the next batch"
+    ]
+
+
 def test_skip_corrupt_skips_the_batch_and_exits_with_0(quorate, partition, segment):
     whole = quorate("decode", partition).lines
     bad = batches(segment)[10]

@@ -66,6 +66,11 @@ def test_topic_and_partition_describe_a_segment_outside_of_a_partition_folder(qu
     assert places(default) == {(CONSUMER_OFFSETS, None)}
 
 
+def test_a_number_in_the_name_of_another_folder_is_no_partition(quorate, transactions, tmp_path):
+    folder = shutil.copytree(transactions / "__consumer_offsets-1", tmp_path / "backup-2024")
+    assert places(quorate("decode", folder)) == {(CONSUMER_OFFSETS, None)}
+
+
 def test_a_note_says_that_a_file_has_only_zeros(quorate, upgrade, tmp_path):
     file = tmp_path / "00000000000000000000.log"
     file.write_bytes(bytes(1 << 21))

@@ -113,13 +113,21 @@ def test_other_files_next_to_segments_are_ignored(write):
         "00000000000000000000.timeindex",
         "00000000000000000100.log.deleted",
         "00000000000000000200.log.cleaned",
-        "00000000000000000300.log.swap",
+        "00000000000000000000.log.swap",
         "leader-epoch-checkpoint",
         "partition.metadata",
         "copy of 00000000000000000400.log",
     ):
         (folder / name).write_bytes(batch(500))
     assert offsets(read_log(folder)) == [0]
+
+
+def test_a_segment_that_the_cleaner_has_not_renamed_is_reported(write):
+    folder = write(batch(0), batch(100))
+    (folder / f"{100:020}.log").rename(folder / f"{100:020}.log.swap")
+    problem, entry = read_log(folder)
+    assert (problem.reason, problem.path.name) == (ProblemReason.UNREADABLE, f"{100:020}.log.swap")
+    assert entry.offset == 0
 
 
 def test_a_log_directory_is_read_by_topic_and_number(write, tmp_path):
