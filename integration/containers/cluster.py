@@ -132,6 +132,8 @@ class KafkaCluster(ObservedCluster):
         self._credentials = credentials
         self._on_progress = on_progress
         self._attached = False
+        self._cut: set[int] = set()
+        """Nodes that this process has cut off from others."""
         labels = {**session.labels, **lab_labels(plan, credentials)}
         self._network: Network = Network(docker_network_kw={"labels": labels, "check_duplicate": True})
         self._network.name = f"quorate-{session.name}"
@@ -308,14 +310,18 @@ class KafkaCluster(ObservedCluster):
 
     def _drop(self, node: Node, address: str) -> None:
         node.run("ip", "route", "replace", "blackhole", f"{address}/32")
+        self._cut.add(node.number)
 
     def heal(self) -> None:
         """Undo every `cut`, also those of other processes."""
-        for node in self._nodes.values():
+        # Other processes only know labs. Listing a node's routes takes 80 ms of CPU time.
+        for number in list(self._nodes if self._attached else self._cut):
+            node = self._nodes[number]
             if node.state == "running":  # a new container has no such routes
                 for route in node.run("ip", "route").splitlines():
                     if route.startswith("blackhole"):
                         node.run("ip", "route", "del", *route.split()[:2])
+                self._cut.discard(number)
         # TCP retransmits at growing intervals. On old connections, requests would wait once more
         # for as long as the cut lasted.
         self.close_admin()
