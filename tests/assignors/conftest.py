@@ -1,4 +1,4 @@
 """The fixtures `oracle` (Kafka's own classes) and `broker`."""
 
-from tests.broker.fixtures import broker_of_folder as broker_of_folder
+from tests.broker.fixtures import broker_of_group as broker_of_group
 from tests.oracle.fixtures import oracle as oracle

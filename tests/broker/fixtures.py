@@ -1,23 +1,16 @@
 """The pytest fixture `broker` for the conftest.py of a folder, and a check that brokers can run."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.broker.broker import VERSION, Broker, missing
+from tests.of_group import of_group
 
 
-def running_broker() -> Iterator[Broker]:
-    """Start a broker that tests share; each uses its own topics and groups.
-
-    It stops after the last one: a broker without clients takes 1 % of a core.
-    """
+@pytest.fixture(scope="module", name="broker")
+def broker_of_group(request: pytest.FixtureRequest) -> Broker:
+    """Return a broker that the tests of a group share; each uses its own topics and groups."""
     need_broker()
-    with Broker() as running:
-        yield running
-
-
-broker_of_folder = pytest.fixture(running_broker, scope="package", name="broker")
+    return of_group(request.config, Broker)
 
 
 def need_broker(version: str = VERSION) -> None:

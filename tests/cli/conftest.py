@@ -4,7 +4,7 @@ import os
 import subprocess
 import sysconfig
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from quorate.cli.main import main
 from tests.broker.broker import Broker
 from tests.broker.fixtures import need_broker
 from tests.codecs.helpers.captures import CAPTURES
+from tests.of_group import of_group
 from tests.oracle.fixtures import oracle as oracle
 
 PLAIN = {"COLUMNS": "120", "NO_COLOR": "", "FORCE_COLOR": "", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
@@ -60,16 +61,21 @@ def start() -> Callable[..., "subprocess.Popen[bytes]"]:
     return call
 
 
-@pytest.fixture(scope="package")
-def racked() -> Iterator[Broker]:
-    """Start a broker in a rack, which all tests of the command share; each uses its own groups."""
-    need_broker()
+@contextmanager
+def racked_broker() -> Iterator[Broker]:
     from kafka.admin import KafkaAdminClient, NewTopic
 
     with Broker({"broker.rack": RACK}) as broker:
         with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
             admin.create_topics([NewTopic("orders", 4, 1), NewTopic("stock", 2, 1)])
         yield broker
+
+
+@pytest.fixture(scope="module")
+def racked(request: pytest.FixtureRequest) -> Broker:
+    """Return a broker in a rack that the tests of a group share; each uses its own groups."""
+    need_broker()
+    return of_group(request.config, racked_broker)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.fixtures import broker_of_folder as broker_of_folder
+from tests.broker.fixtures import broker_of_group as broker_of_group
 from tests.oracle.fixtures import oracle as oracle
 from tests.oracle.fixtures import oracle_4_3 as oracle_4_3
 

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from quorate.cluster import EmbeddedCluster
 from tests.broker.broker import missing_tools
 from tests.broker.broker import tools as tools_command
 from tests.broker.fixtures import need_broker
+from tests.of_group import of_group
 
 Run = Callable[..., str]
 CONFIG = "kafka.admin.ConfigCommand"
@@ -47,8 +49,14 @@ def running_tools() -> Iterator[Callable[..., dict[str, Any]]]:
 
 
 tools = pytest.fixture(running_tools, scope="module", name="tools")
-tools_of_folder = pytest.fixture(running_tools, scope="package", name="tools")
-"""For the conftest.py of a folder."""
+"""For a file."""
+_tools = contextmanager(running_tools)
+
+
+@pytest.fixture(scope="module", name="tools")
+def tools_of_group(request: pytest.FixtureRequest) -> Callable[..., dict[str, Any]]:
+    """For the conftest.py of a folder whose files are one group."""
+    return of_group(request.config, _tools)
 
 
 @pytest.fixture

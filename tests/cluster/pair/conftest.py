@@ -10,20 +10,16 @@ import pytest
 from tests.broker.fixtures import need_broker
 from tests.cluster.helpers.pair import Pair
 from tests.cluster.helpers.pair_play import Duel, duel
-
-
-@pytest.fixture(scope="package")
-def duel_of_folder() -> Iterator[Duel]:
-    need_broker()
-    with duel() as found:
-        yield found
+from tests.of_group import of_group
 
 
 @pytest.fixture(scope="module")
-def both(duel_of_folder: Duel) -> Iterator[Duel]:
+def both(request: pytest.FixtureRequest) -> Iterator[Duel]:
     """Yield both brokers, which have no topics before and after a file."""
-    yield duel_of_folder
-    duel_of_folder.clean()
+    need_broker()
+    found = of_group(request.config, duel)
+    yield found
+    found.clean()
 
 
 @pytest.fixture
