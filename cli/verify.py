@@ -71,6 +71,7 @@ def verify(ctx: click.Context, /, as_json: bool, list_only: bool, junit: Path | 
             names=options["names"],
             random=range(seed, seed + options["sequences"]),
             prefix=options["prefix"],
+            connect_timeout_ms=options["connect_timeout_ms"],
             progress=_show if not as_json else lambda result: None,
         )
     except ClusterError as error:

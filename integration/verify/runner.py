@@ -1,5 +1,6 @@
 """Run checks against a cluster, and compare its responses with recordings of real brokers."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,6 +17,9 @@ from quorate.integration.verify.recorder import Run
 from quorate.integration.verify.recordings import recorded_releases, recordings_of
 from quorate.integration.verify.session import CheckStep
 from quorate.integration.verify.target import NotSupportedError, VerifyTarget
+
+_PREFIX = re.compile(r"[a-zA-Z0-9._-]{0,200}")
+"""Prefixes of names of topics, of up to 249 characters."""
 
 
 class CheckOutcome(StrEnum):
@@ -86,6 +90,7 @@ def verify(
     names: Sequence[str] = (),
     random: Sequence[int] = (),
     prefix: str = "quorate-verify-",
+    connect_timeout_ms: int = 10_000,
     progress: Callable[[CheckResult], None] = lambda result: None,
 ) -> VerifyReport:
     """Compare a cluster with real brokers of a release.
@@ -94,13 +99,18 @@ def verify(
     whose API versions the broker reports, else the newest. `suites`, `names`: which checks, all by
     default. `random`: seeds of random requests, for which an embedded cluster of the release is the
     reference. `prefix`: of all topics, groups and transactional ids; topics and groups are deleted
-    at the end. `progress`: called with each result.
+    at the end. `connect_timeout_ms`: see `VerifyTarget`. `progress`: called with each result.
 
-    Raises `ClusterError` if the cluster cannot be reached, or for an unknown release or name.
+    Raises `ClusterError` if the cluster cannot be reached, for an unknown release or name, for a
+    prefix that a topic cannot have, and if the release has none of the checks.
     """
+    if not _PREFIX.fullmatch(prefix):
+        raise ClusterError(
+            f"prefix {prefix!r}: a topic cannot be named so", "use up to 200 letters, digits, and the characters . _ -"
+        )
     checks = selected(suites, names)
     run_prefix = f"{prefix}{uuid4().hex[:8]}-"
-    target = VerifyTarget(bootstrap_servers, config, prefix=run_prefix)
+    target = VerifyTarget(bootstrap_servers, config, prefix=run_prefix, connect_timeout_ms=connect_timeout_ms)
     left: list[str] | None = None
     try:
         release = release_of(target) if release is None else _recorded(release)
@@ -109,12 +119,13 @@ def verify(
         results = []
         scripts = [(suite, check, recording.get(check.name, ())) for suite, check in checks]
         scripts += [("random", check, recorded_on_embedded(check, release)) for check in map(random_check, random)]
+        scripts = [script for script in scripts if script[-1]]  # others need what the release does not have
+        if not scripts:
+            raise ClusterError(f"Kafka {release} has none of these checks", "select others, or a newer release")
         for suite, check, expected in scripts:
-            if not expected:
-                continue  # the release does not have what it needs
             result = _result(run, suite, check, expected)
             if result.outcome is CheckOutcome.DIFFERS and not target.is_reachable():
-                ended = f"the broker accepts no connections any more; before: {result.detail}"
+                ended = f"the broker does not respond any more; before: {result.detail}"
                 result = replace(result, detail=ended)
             results.append(result)
             progress(result)

@@ -23,6 +23,7 @@ from quorate.codecs.api.broker import (
     MetadataRequest,
 )
 from quorate.codecs.api.error_codes import ErrorCode
+from quorate.codecs.live_connect import LiveError, check_connection
 from quorate.codecs.message import Message
 from quorate.integration.verify.messages import message_of
 from quorate.integration.verify.wire import RawConnection
@@ -57,12 +58,25 @@ class VerifyTarget:
     """A cluster at `bootstrap_servers`.
 
     `config`: kafka-python's configs of TLS and SASL. `prefix`: of everything that is created.
-    Raises `ClusterError` if no broker can be reached.
+    `connect_timeout_ms`: for connecting, and for the first response. Raises `ClusterError` if an
+    address or a config is invalid, or if no broker can be reached.
     """
 
-    def __init__(self, bootstrap_servers: str, config: Mapping[str, Any] | None = None, *, prefix: str) -> None:
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        prefix: str,
+        connect_timeout_ms: int = 10_000,
+    ) -> None:
         self._config = config or {}
         self._prefix = prefix
+        self._connect_timeout_s = connect_timeout_ms / 1000
+        try:
+            check_connection(bootstrap_servers, self._config)
+        except LiveError as error:
+            raise ClusterError(str(error)) from None
         self._coordinators: dict[tuple[int, str], Address] = {}
         self._leaders: dict[tuple[str, int], Address] = {}
         self._topic_names: dict[Uuid, str] = {}
@@ -80,24 +94,29 @@ class VerifyTarget:
     def _api_versions(self) -> Any:
         """Return the broker's response to ApiVersions v3, or v0 if it is older (KIP-511)."""
         request = ApiVersionsRequest(client_software_name="quorate", client_software_version="1")
+        host, port = self.bootstrap
         for version in (3, 0):
-            connection = self.connect(self.bootstrap)
+            connection = RawConnection(host, port, self._config, timeout_s=self._connect_timeout_s)
             try:
                 connection.send(request, version)
                 frame = connection.frame()
-            except (ConnectionError, TimeoutError):
+            except TimeoutError:
+                break
+            except ConnectionError:
                 continue
             finally:
                 connection.close()
             if frame[4:6] != ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big"):
                 return decode_api(ApiVersionsResponse, frame, version, position=4)
-        raise ClusterError(f"{self.bootstrap[0]}:{self.bootstrap[1]} does not respond to ApiVersions")
+        raise ClusterError(
+            f"{host}:{port} does not respond to ApiVersions", "check that a broker listens there, TLS and the login"
+        )
 
     def _first_reachable(self, addresses: Sequence[Address]) -> Address:
         failures = []
         for host, port in addresses:
             try:
-                RawConnection(host, port, self._config, timeout_s=10).close()
+                RawConnection(host, port, self._config, timeout_s=self._connect_timeout_s).close()
             except OSError as error:
                 failures.append(f"{host}:{port}: {error}")
             else:
@@ -105,10 +124,13 @@ class VerifyTarget:
         raise ClusterError(f"cannot connect to a broker: {'; '.join(failures)}", "check the address, TLS and the login")
 
     def is_reachable(self) -> bool:
-        """Return whether the bootstrap broker accepts connections."""
+        """Return whether the bootstrap broker responds.
+
+        A proxy, such as Docker's, accepts connections also if its broker has ended.
+        """
         try:
-            self.connect(self.bootstrap).close()
-        except OSError:
+            self._api_versions()
+        except (OSError, ClusterError):
             return False
         return True
 
@@ -382,7 +404,5 @@ def _addresses(bootstrap_servers: str) -> list[Address]:
     found = []
     for text in bootstrap_servers.split(","):
         host, _, port = text.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise ClusterError(f"{text.strip()!r} is not an address", "an address is HOST:PORT")
         found.append((host.strip("[]"), int(port)))
     return found

@@ -74,7 +74,12 @@ def test_a_report_that_cannot_be_written_is_an_error_before_the_run(quorate, fil
     [
         ((), "name the cluster"),
         (("-b", "127.0.0.1:1"), "cannot connect to a broker"),
-        (("-b", "nowhere"), "is not an address"),
+        (("-b", "nowhere"), "bootstrap_servers 'nowhere': has no port; an address is HOST:PORT"),
+        (("-b", "127.0.0.1:99999"), "the port '99999' is not a number from 1 to 65535"),
+        (
+            ("-b", "127.0.0.1:1", "--security-protocol", "SSL", "--ssl-cafile", "none.pem"),
+            "file none.pem does not exist",
+        ),
         (("-b", "127.0.0.1:1", "--kafka-version", "new"), "is not a version of Kafka"),
     ],
 )

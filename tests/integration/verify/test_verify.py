@@ -1,6 +1,8 @@
 """`quorate.integration.verify`: recorded checks, on embedded clusters and on a real broker."""
 
 import json
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -8,7 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from quorate.cluster import ClusterError, EmbeddedCluster, Error
+from quorate.cluster import ClusterError, Disconnect, EmbeddedCluster, Error
+from quorate.cluster.faults import Rule
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.releases import KafkaVersion
 from quorate.integration.verify import CheckOutcome, VerifyReport, report_json, report_junit, runner, selected, verify
@@ -167,9 +170,12 @@ def vars_of(step: object) -> tuple[object, ...]:
         ({"suites": ["none"]}, "there is no suite none"),
         ({"names": ["none"]}, "there is no check none"),
         ({"release": KafkaVersion(3, 1)}, "Kafka 3.1.0 was not recorded"),
+        ({"release": KafkaVersion(3, 9), "suites": ["share"]}, "Kafka 3.9.2 has none of these checks"),
+        ({"prefix": "a b"}, "prefix 'a b': a topic cannot be named so"),
+        ({"prefix": "a" * 201}, "a topic cannot be named so"),
     ],
 )
-def test_unknown_names_are_rejected(embedded: EmbeddedCluster, arguments: dict[str, object], message: str) -> None:
+def test_wrong_arguments_are_rejected(embedded: EmbeddedCluster, arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ClusterError, match=message):
         verify(embedded.bootstrap_servers, **arguments)  # type: ignore[arg-type]
 
@@ -205,8 +211,38 @@ def test_the_run_ends_with_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(runner, "selected", lambda *_: [("versions", check), *selected(names=names)])
         report = verify(original)
     (result,) = report.results
-    assert "accepts no connections any more" in result.detail
+    assert "does not respond any more" in result.detail
     assert len(report.left) == 1
+
+
+def test_the_run_ends_if_a_proxy_accepts_connections_without_a_broker(
+    embedded: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ["client-software-name-has-to-be-valid", "malformed-body-closes-the-connection"]
+    rules: list[Rule] = []
+
+    def stops(s: CheckSession) -> None:
+        rules.append(embedded.faults.add(Disconnect()))
+        s.ask("Metadata", 9, topics=[], client="new")
+
+    check = replace(next(check for _, check in selected(names=names)), script=stops)
+    monkeypatch.setattr(runner, "selected", lambda *_: [("versions", check), *selected(names=names)])
+    try:
+        report = verify(embedded.bootstrap_servers)
+    finally:
+        embedded.faults.remove(*rules)
+    (result,) = report.results
+    assert result.detail.startswith("the broker does not respond any more; before: ")
+    assert len(report.left) == 1
+
+
+def test_a_server_that_never_responds_is_waited_for_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(ClusterError, match="does not respond to ApiVersions; check that a broker listens there"):
+            verify(address, connect_timeout_ms=200)
+        assert time.monotonic() - begin < 5
 
 
 def test_apis_of_a_broker_may_be_missing(embedded: EmbeddedCluster) -> None:
