@@ -6,7 +6,8 @@ Tests that only wait for a process of their own are groups by themselves.
 
 Tests on clusters wait most of the time, for session timeouts and for brokers to notice changes. So
 there are more workers than cores, groups of tests that take minutes start first, and those that
-wait are spread among those that compute: neither only wait, nor compete, at the same time.
+wait are spread among those that compute: neither only wait, nor compete, at the same time. Three of
+the first six groups compute: when all six were on clusters, the cores were idle for minutes.
 
 A scheduler of our own is needed because xdist's loadgroup (3.8) renames tests in a way that pytest
 9.2 ignores: its groups are lost.
@@ -51,22 +52,21 @@ FIRST = (
     "secure cluster",
     "shared cluster",
     "spark",
+    "tests/bench/",
     "tests/integration/test_lab.py",
+    "tests/test_packaging.py",
     "tests/integration/test_upgrade.py",
+    "tests/cluster/pair",
     "broker of tests/assignors",
-    "tests/integration/",
     "tests/codecs/api/test_api_messages.py",
     "tests/cluster/authorization/test_authorization.py",
-    "tests/bench/",
-    "tests/cluster/pair",
     "tests/cluster/test_load.py",
     "tests/test_docs.py",
-    "tests/test_packaging.py",
 )
 """The first part of the names of the groups that take longest; all others follow in file order."""
 
-SPREAD = 0.9
-"""The part of the groups among which those that wait are spread."""
+SPREAD = 0.02, 0.9
+"""The part of the groups among which those that wait are spread: not among the first six."""
 PAGE = "tests/watch/web/test_page.py"
 """Starts after the tests in containers, because Chromium ends a load when Docker creates a network,
 and before the last tests, because it would run alone at the end.
@@ -104,6 +104,11 @@ def group_of(nodeid: str) -> str:
     return str(file)
 
 
+def waits(group: str) -> bool:
+    """Return whether the tests of a group mostly wait, and it is not one of the first."""
+    return group.startswith("tests/integration/") and group not in FIRST
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     return Scheduling(config, log)
@@ -131,10 +136,12 @@ def order(items: list[pytest.Item]) -> None:
 
     items.sort(key=rank)
     groups = list(dict.fromkeys(group_of(item.nodeid) for item in items))
-    waiting = [group for group in groups if "[embedded" in group]
-    computing = [group for group in groups if "[embedded" not in group]
+    # Files, which take longer, before single tests on embedded clusters.
+    waiting = sorted((group for group in groups if waits(group)), key=lambda group: "[embedded" in group)
+    computing = [group for group in groups if not waits(group)]
     place = {group: number / len(computing) for number, group in enumerate(computing)}
-    place |= {group: SPREAD * number / len(waiting) for number, group in enumerate(waiting)}
+    begin, end = SPREAD
+    place |= {group: begin + (end - begin) * number / len(waiting) for number, group in enumerate(waiting)}
     if PAGE in place:
         place[PAGE] = PAGE_AT
     items.sort(key=lambda item: place[group_of(item.nodeid)])
