@@ -54,7 +54,11 @@ class ConsumerOffsets(DataSource):
         return spark_schema(self.parsed.topic, self.parsed.types, self.parsed.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the batch reader, with filter push-down if it is requested and Spark uses it."""
+        """Return the batch reader, with filter push-down if it is requested and Spark uses it.
+
+        Raises `OptionError` for another schema than that of the columns.
+        """
+        self._check_schema(schema)
         # Spark (4.1 to 4.3) applies the filters of one use of a DataFrame to all later uses of the
         # same load(), so push-down is an option. Spark rejects a reader with `pushFilters` while
         # spark.sql.python.filterPushdown.enabled is off, and does not pass that config here.
@@ -63,8 +67,16 @@ class ConsumerOffsets(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  # Spark's name
         """Return the reader of a stream. Raises `OptionError`."""
+        self._check_schema(schema)
         options = self.parsed
         return stream_reader(options, partial(reading_of, options, wanted_by(options)))
+
+    def _check_schema(self, schema: StructType) -> None:
+        """Reject a schema given by the query: rows have all columns, in their order and types."""
+        if schema.simpleString() != self.schema().simpleString():
+            raise OptionError(
+                "the schema is not that of the columns: omit .schema(…), and select columns with the option columns"
+            )
 
 
 def _is_pushing() -> bool:

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from quorate.codecs import LogError
@@ -218,6 +218,17 @@ def test_spark_shows_the_error_of_an_option(spark: SparkSession) -> None:
         AnalysisException, match=r"(?i)option 'startingOffset' is not known; did you mean startingOffsets"
     ):
         spark.read.format("consumer-offsets").option("startingOffset", "5").load("x")
+
+
+def test_a_schema_of_the_query_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+    log, schema = str(write_log(tmp_path / "log", Random(1))), "offset long, type string"
+    message = r"omit \.schema.*select columns with the option columns"
+    with pytest.raises(AnalysisException, match=message):
+        spark.read.format("consumer-offsets").schema(schema).load(log).collect()
+    stream = spark.readStream.format("consumer-offsets").schema(schema).load(log)
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match=message):
+        query.awaitTermination()
 
 
 def test_spark_can_omit_tracebacks(spark: SparkSession, tmp_path: Path) -> None:
