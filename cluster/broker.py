@@ -3,12 +3,9 @@
 It does not know what requests mean.
 """
 
-import asyncio
 import errno
-import socket
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +15,7 @@ from quorate.cluster.errors import ClusterError
 from quorate.cluster.fetch_sessions import FetchSessions
 from quorate.cluster.frames import Header
 from quorate.cluster.internal_topics import InternalTopicCreation
+from quorate.cluster.listener import Listening, listen
 from quorate.cluster.share.manager import SharePartitions
 from quorate.cluster.shared import SharedCluster
 from quorate.cluster.telemetry import Telemetry
@@ -77,8 +75,7 @@ class Broker:
         )
         self.internal_topics = InternalTopicCreation()
         self.telemetry = Telemetry()
-        self._server: asyncio.Server | None = None
-        self._closing: asyncio.Server | None = None  # still accepting its last connections
+        self._listening: Listening | None = None
 
     @property
     def alive(self) -> bool:
@@ -107,35 +104,28 @@ class Broker:
         Raises `ClusterError` if the port is taken.
         """
         if not 0 <= self.listen_port <= _LAST_PORT:
-            raise self._cannot_listen(f"ports are numbers up to {_LAST_PORT}")
-        loop = asyncio.get_running_loop()
-        while self._closing is not None:
-            await asyncio.sleep(0)
+            raise self._no_port(f"ports are numbers up to {_LAST_PORT}")
         try:
-            self._server = await loop.create_server(
-                lambda: self.new_connection(self),
-                self.listen_host,
-                self.listen_port,
-                backlog=1024,
-                ssl=self.cluster.security.tls,
+            self._listening = await listen(
+                lambda: self.new_connection(self), self.listen_host, self.listen_port, self.cluster.security.tls
             )
-            sockets = self._server.sockets
         except OSError as error:
-            sockets = ()
-            if error.errno is not None or _can_open_sockets():
-                raise self._cannot_listen(_why(error)) from None
-        if not sockets:  # asyncio ignores the error of socket() itself
-            raise ClusterError(
-                f"broker {self.id} cannot listen: this process has too many open files",
-                "raise the limit, for example with `ulimit -n 10000`, or start fewer brokers",
-            )
-        self.listen_port = sockets[0].getsockname()[1]
+            raise self._cannot_listen(error) from None
+        self.listen_port = self._listening.port
         self.port = self.port or self.listen_port
         self.serving = True
         self._look_for_idle()
         self.note(f"listens on {self.address}" + (f" in rack {self.rack}" if self.rack else ""))
 
-    def _cannot_listen(self, why: str) -> ClusterError:
+    def _cannot_listen(self, error: OSError) -> ClusterError:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            return ClusterError(
+                f"broker {self.id} cannot listen: this process has too many open files",
+                "raise the limit, for example with `ulimit -n 10000`, or start fewer brokers",
+            )
+        return self._no_port(_why(error))
+
+    def _no_port(self, why: str) -> ClusterError:
         return ClusterError(f"broker {self.id} cannot listen on {endpoint(self.listen_host, self.listen_port)}: {why}")
 
     def stop(self, *, at_once: bool = True) -> None:
@@ -148,22 +138,11 @@ class Broker:
         self._end_session()
         if self._idle is not None:
             self._idle.cancel()
-        if self._server is not None:
-            self._closing, self._server = self._server, None
-            loop = self._closing.get_loop()
-            with suppress(NotImplementedError):  # Windows' proactor loop, which has no readers
-                for listening in self._closing.sockets:
-                    loop.remove_reader(listening.fileno())
-            # asyncio never closes a connection that is accepted but has no transport as the server
-            # is closed.
-            loop.call_soon(self._close_server)
+        if self._listening is not None:
+            self._listening.close()
+            self._listening = None
         self.share.clear()
         self.drop_clients(at_once=at_once)
-
-    def _close_server(self) -> None:
-        if self._closing is not None:
-            self._closing.close()
-            self._closing = None
 
     def drop_clients(self, *, at_once: bool = True) -> None:
         """Close all connections."""
@@ -280,18 +259,6 @@ class Broker:
 def endpoint(host: str, port: int) -> str:
     """Return HOST:PORT, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _can_open_sockets() -> bool:
-    """Return whether this process may open more files.
-
-    Since Python 3.13 asyncio's error has no number, for an address of another machine as well.
-    """
-    try:
-        socket.socket().close()
-    except OSError:
-        return False
-    return True
 
 
 def _why(error: OSError) -> str:

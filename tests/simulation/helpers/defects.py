@@ -315,7 +315,7 @@ DEFECTS = (
         close_waits_for_cancelled_tasks,
         partial(consumers, strict=True),
         Chaos(),
-        "1-17:2,5,7q-ee6ec633",
+        "1-17:2,5,7q-78e8dd02",
         "CancelledError",
     ),
     Defect(
@@ -326,7 +326,7 @@ DEFECTS = (
         last_commit_is_tried_once,
         partial(consumers, enable_auto_commit=True, auto_commit_interval_ms=1_000),
         MANY,
-        "1-17:2,5,7-1d53eff0",
+        "1-17:2,5,7-d426b25e",
         "closing ends in bounded time",
     ),
     Defect(
@@ -337,7 +337,7 @@ DEFECTS = (
         offset_fetch_reads_the_error,
         partial(consumers, max_records=2),
         ERRORS,
-        "1-1:7q-94b0abc4",
+        "1-1:7q-e6da62a7",
         "committed offsets never go back",
     ),
     Defect(
@@ -359,7 +359,7 @@ DEFECTS = (
         commit_needs_its_assignment,
         partial(consumers, max_records=2, retry_backoff_ms=2_000),
         ERRORS,
-        "1-2:10,12q-87bb189f",
+        "1-2:10,12q-17d7abc6",
         "committed offsets never go back",
     ),
     Defect(
