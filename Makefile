@@ -21,7 +21,7 @@ FUZZERS := bench/socket_fuzz.py
 SPARK_CLASSES := tests/pipeline/target/spark.jsa
 BYTECODE := build/.bytecode
 NATIVE := setup.py $(wildcard codecs/native/*) $(wildcard assignors/native/*)
-DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,watch,dev
+DEV_EXTRAS := arrow,aiokafka,metrics,secure,spark,testcontainers,uvloop,watch,dev
 
 # Without bytecode files, as in many containers, each of the hundreds of processes that tests start
 # would compile all modules again.

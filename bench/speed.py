@@ -67,7 +67,7 @@ def machine() -> str:
 
 def versions() -> str:
     """Name the versions that matter."""
-    packages = ("numpy", "pyarrow", "kafka-python", "confluent-kafka")
+    packages = ("numpy", "pyarrow", "kafka-python", "confluent-kafka", "uvloop")
     named = ", ".join(f"{package} {version(package)}" for package in packages)
     return f"Python {platform.python_version()}, {named}; Kafka {KafkaVersion.NEWEST}"
 

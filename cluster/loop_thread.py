@@ -6,14 +6,23 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
+def new_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop of uvloop if that is installed (the extra `uvloop`), otherwise of asyncio."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
 class LoopThread:
-    """A running loop.
+    """A running loop of `new_loop`.
 
     `start`: runs first in the loop. Its exception is raised here, and the thread ends.
     """
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_loop()
         self._failed: list[BaseException] = []
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=[start], name="quorate-cluster", daemon=True)

@@ -64,6 +64,12 @@ spark.stop()
     "testcontainers": """
 from quorate.integration.containers import KafkaCluster
 """,
+    "uvloop": """
+import uvloop
+from quorate.cluster import EmbeddedCluster
+with EmbeddedCluster() as cluster:
+    assert isinstance(cluster._thread._loop, uvloop.Loop)
+""",
     "watch": """
 from urllib.request import urlopen
 from quorate.watch import Observer

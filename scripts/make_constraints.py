@@ -17,7 +17,19 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
-EXTRAS = ("arrow", "aiokafka", "metrics", "secure", "spark", "testcontainers", "watch", "release", "dev", "docs")
+EXTRAS = (
+    "arrow",
+    "aiokafka",
+    "metrics",
+    "secure",
+    "spark",
+    "testcontainers",
+    "uvloop",
+    "watch",
+    "release",
+    "dev",
+    "docs",
+)
 SOURCE_ONLY = ("pyspark",)  # packages without wheels; pip resolves for another Python only by wheels
 OLDEST_PYTHON = "3.11.0"  # Debian 12 has 3.11.2, and some packages require 3.11.5
 HEADER = """\

@@ -47,7 +47,7 @@ REMOTE = NEWEST
 OVER_CONNECT = ROOT / "tests" / "pipeline" / "over_connect.py"
 
 NOT_PINNED = ("pyspark", "py4j")
-EXTRAS = "arrow,secure,spark"
+EXTRAS = "arrow,secure,spark,uvloop"
 TOOLS = ("confluent-kafka", "hypothesis", "pytest", "pytest-rerunfailures", "pytest-xdist", "sybil")
 SHOWN = ("pyspark", "pyarrow", "pandas")
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 # pytester: tests of our plugin run pytest in other projects.
-pytest_plugins = ["pytester", "tests.long", "tests.reruns", "tests.sharing_out", "tests.of_group"]
+pytest_plugins = ["pytester", "tests.long", "tests.loops", "tests.reruns", "tests.sharing_out", "tests.of_group"]
 
 FULL, USUAL = 100, 25
 """Examples of a property without `max_examples` of its own (tests/extent.py)."""

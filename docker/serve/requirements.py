@@ -3,7 +3,7 @@
 import tomllib
 from pathlib import Path
 
-EXTRAS = ("metrics", "secure")
+EXTRAS = ("metrics", "secure", "uvloop")
 
 project = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["project"]
 extras = [requirement for extra in EXTRAS for requirement in project["optional-dependencies"][extra]]

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
+import uvloop
 
 from quorate.cluster import ClusterError, EmbeddedCluster, listener
 from tests.cluster.helpers.wire import Wire
@@ -18,7 +19,7 @@ from tests.cluster.helpers.wire import Wire
 Run = Callable[..., bytes | None]
 
 
-@pytest.fixture(params=[asyncio.new_event_loop])
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
     """Run a coroutine in an event loop."""
 
@@ -137,26 +138,27 @@ def test_a_broker_that_stopped_while_it_could_not_accept_stays_stopped(
 
 
 def test_a_broker_listens_on_all_addresses_of_a_name_on_one_port(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [
-        (family, socket.SOCK_STREAM, 6, "", address)
-        for family, address in (
+    async def addresses(*_: object) -> list[object]:
+        return [
             (socket.AF_INET, ("192.0.2.1", 0)),  # not of this machine, as ::1 without IPv6
             (socket.AF_INET6, ("::1", 0, 0, 0)),
             (socket.AF_INET, ("127.0.0.1", 0)),
-            (socket.AF_INET, ("127.0.0.1", 0)),
-        )
-    ]
+        ]
 
     async def main() -> None:
         async with EmbeddedCluster(host="here.example") as cluster:
-            broker = cluster.core.brokers[1]
             for host in ("::1", "127.0.0.1"):
-                socket.create_connection((host, broker.port), timeout=10).close()
+                socket.create_connection((host, cluster.core.brokers[1].port), timeout=10).close()
 
-    async def addresses(*_: object, **__: object) -> list[object]:
-        return found
+    monkeypatch.setattr(listener, "_addresses", addresses)
+    run(main)
 
-    monkeypatch.setattr("asyncio.base_events.BaseEventLoop.getaddrinfo", addresses)
+
+def test_a_broker_listens_on_a_name(run: Run) -> None:
+    async def main() -> None:
+        async with EmbeddedCluster(host="localhost") as cluster:
+            socket.create_connection(("localhost", cluster.core.brokers[1].port), timeout=10).close()
+
     run(main)
 
 
