@@ -11,20 +11,26 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
-import uvloop
 
 from quorate.cluster import ClusterError, EmbeddedCluster, listener
+from tests import loops
 from tests.cluster.helpers.wire import Wire
 
 Run = Callable[..., bytes | None]
 
 
-@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+@pytest.fixture(params=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Run:
     """Run a coroutine in an event loop."""
 
+    new_loop = asyncio.new_event_loop
+    if request.param == "uvloop":
+        if loops.uvloop is None:
+            pytest.skip("uvloop is not installed")
+        new_loop = loops.uvloop.new_event_loop
+
     def run_in_loop(main: Callable[[], object]) -> object:
-        with asyncio.Runner(loop_factory=request.param) as runner:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(main())
 
     return run_in_loop

@@ -4,11 +4,12 @@ import asyncio
 import sys
 
 import pytest
-import uvloop
 
 from quorate.cluster import EmbeddedCluster
 from quorate.cluster.loop_thread import new_loop
 from tests import loops
+
+uvloop = pytest.importorskip("uvloop")
 
 
 @pytest.mark.parametrize(("module", "expected"), [(uvloop, uvloop.Loop), (None, asyncio.SelectorEventLoop)])
