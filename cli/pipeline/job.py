@@ -43,6 +43,7 @@ class Job:
         if servers is not None:
             given["kafka.bootstrap.servers"] = servers
         check_tables(options)
+        self._given = given
         self.engine: Any
         self.rows: Any = local_rows(options, sources, given)
         self.is_local = self.rows is not None
@@ -54,7 +55,6 @@ class Job:
 
             self.engine = local
         else:
-            self._given = given
             rows = self._start_spark(sources, given)
             if moment.offsets is not None and not is_log:
                 _check_decoded(moment, rows)
@@ -125,6 +125,20 @@ class Job:
             show_missing(reason, text)
         return bool(damage)
 
+    def note_open_transactions(self) -> None:
+        """Say which records the result lacks because a transaction of a log is open before them."""
+        options = self.options
+        if options["input_format"] != "consumer-offsets" or options["bootstrap_servers"] is not None:
+            return
+        rows = self.rows if self.is_local else rows_of(options["sources"], self._given)
+        found = [f"{place} from offset {offset:,} on" for place, offset in rows.open_transactions().items()]
+        if found:
+            note(
+                f"not read because of open transactions: {', '.join(found[:3])}"
+                + (f", and of {len(found) - 3} more partitions" if len(found) > 3 else "")
+                + "; --option isolation.level=read_uncommitted reads it"
+            )
+
     def _sorted(self, table: Any, order: Sequence[str]) -> Any:
         if not order:
             return table
@@ -173,6 +187,7 @@ def run_job(options: Mapping[str, Any], run: Callable[[Job], None]) -> None:
     with errors_in_one_line():
         job = Job(options)
         run(job)
+        job.note_open_transactions()
         damaged = job.show_damage()
     if damaged:
         click.get_current_context().exit(1)

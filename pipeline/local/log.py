@@ -63,6 +63,21 @@ class LocalRows:
             return {one.partition for one in self._ranges()}
         return {files.partition for files in find_files(self.options)}
 
+    def open_transactions(self) -> dict[str, int]:
+        """Return where each partition's first open transaction begins, by the partition's name.
+
+        A `read_committed` reader gets no later records. Only batch headers of files are read; the
+        result is empty with `read_uncommitted`, and for a cluster.
+        """
+        if self.options.kafka or not self.options.read_committed:
+            return {}
+        found = {}
+        for piece in plan(self.options, find_files(self.options)):
+            stable = piece.transactions.last_stable_offset
+            if stable is not None:
+                found[piece.topic if piece.partition is None else f"{piece.topic}-{piece.partition}"] = stable
+        return found
+
     def table(self) -> pa.Table:
         """Return all rows, in the columns of `arrow_schema`."""
         return pa.Table.from_batches((batch for log in self._batches(self.options) for batch in log), self.schema)

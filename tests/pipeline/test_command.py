@@ -250,6 +250,23 @@ def test_damage_is_reported_once_and_ends_with_status_1(
         assert run("state", *command, "--option", "partitions=2")[0] == 0, "a torn tail is not damage"
 
 
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_partitions_with_an_open_transaction_are_named(request: pytest.FixtureRequest, engine: str) -> None:
+    run = request.getfixturevalue("run" if engine == "local" else "run_in_spark")
+    log = UPGRADE.parent / "transactions-4.3"
+    command = ("state", log, "--engine", engine, "--json")
+    status, out, err = run(*command)
+    assert (status, err) == (
+        0,
+        "not read because of open transactions: __consumer_offsets-1 from offset 21 on; "
+        "--option isolation.level=read_uncommitted reads it\n",
+    )
+    assert "tx-two" not in out
+    status, out, err = run(*command, "--option", "isolation.level=read_uncommitted")
+    assert (status, err) == (0, "")
+    assert "tx-two" in out
+
+
 def test_an_offset_needs_files_of_a_known_partition(run: Run, tmp_path: Path) -> None:
     shutil.copy(UPGRADE / "__consumer_offsets-1" / "00000000000000000000.log", tmp_path / "copy.log")
     check_error(run("state", tmp_path / "copy.log", "--as-of", "1:5"), "--as-of: an offset needs files of a known")
