@@ -31,8 +31,8 @@ class Job:
         check_one_source(None, sources, servers)
         if options.get("output") == "":
             raise UserError("--output is empty", "name a file or folder")
-        if options.get("output") == "-" and "output_format" in options:
-            raise UserError("--output -: files cannot be written to standard output", "omit it, or use --json")
+        if "output_format" in options:
+            _check_output(options)
         moment = read_moment(options["as_of"], "--as-of")
         if moment.offset is not None:
             raise UserError(f"--as-of {moment.offset}: name the partition, as in --as-of 17:{moment.offset}")
@@ -147,6 +147,24 @@ class Job:
 
             return ordered(table, *order)
         return table.orderBy(*order)
+
+
+_OF_PRINTING = {"table": "--table", "as_json": "--json", "limit": "--limit"}
+_OF_WRITING = {"output_format": "--format", "overwrite": "--overwrite"}
+
+
+def _check_output(options: Mapping[str, Any]) -> None:
+    """Raise an error for options of printing and of writing that contradict each other."""
+    if options["output"] == "-":
+        raise UserError("--output -: files cannot be written to standard output", "omit it, or use --json")
+    printed = options["output"] is None
+    source = click.get_current_context().get_parameter_source
+    for name, flag in (_OF_WRITING if printed else _OF_PRINTING).items():
+        if name in options and source(name) is click.core.ParameterSource.COMMANDLINE:
+            if printed:
+                raise UserError(f"{flag} is for results that are written", "add --output PLACE, or print --json")
+            remedy = "use --format json" if name == "as_json" else "omit it: all tables are written, with all rows"
+            raise UserError(f"{flag} is for results that are printed, not for --output", remedy)
 
 
 def _check_partitions(moment: "Moment", rows: "LocalRows") -> None:
