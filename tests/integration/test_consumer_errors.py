@@ -10,6 +10,7 @@ from kafka.errors import KafkaError, UnreleasedInstanceIdError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from quorate.cluster import EmbeddedCluster, Error
+from quorate.cluster.waiting import wait_for
 from quorate.codecs.api import ConsumerGroupHeartbeatRequest
 from quorate.codecs.api.error_codes import ErrorCode
 from quorate.codecs.errors import EncodeError
@@ -17,6 +18,7 @@ from quorate.consumers.kafka_python import GroupError, KafkaConsumer, Subscripti
 from quorate.consumers.kafka_python_requests import OwnRequest
 from quorate.integration import Cluster
 from tests.integration.groups import group_state, produce
+from tests.integration.limits import LIMIT_MS
 from tests.integration.test_consumers import Listener, consumer, poll_until
 
 pytestmark = pytest.mark.scenario("KIP-848 in Python")
@@ -180,7 +182,8 @@ def test_consumer_that_assigns_partitions_commits_in_a_transaction(
             producer.begin_transaction()
             producer.send_offsets_to_transaction({at: OffsetAndMetadata(7, "", -1)}, one.group_metadata())
             producer.commit_transaction()
-            assert one.committed(at) == 7
+            # Brokers complete a transaction, with its marker, after the response to EndTxn.
+            wait_for("the committed offset", lambda: one.committed(at) == 7, LIMIT_MS)
     finally:
         producer.close()
 
