@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +68,15 @@ def machine() -> str:
 def versions() -> str:
     """Name the versions that matter."""
     packages = ("numpy", "pyarrow", "kafka-python", "confluent-kafka", "uvloop")
-    named = ", ".join(f"{package} {version(package)}" for package in packages)
+    named = ", ".join(map(_named, packages))
     return f"Python {platform.python_version()}, {named}; Kafka {KafkaVersion.NEWEST}"
+
+
+def _named(package: str) -> str:
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"
 
 
 def run(bench: str, options: Sequence[str], kept: Path) -> Measured | None:
