@@ -8,7 +8,6 @@ from pathlib import Path
 
 from quorate.codecs.batches.frames import MAX_BATCH_BYTES
 from quorate.codecs.errors import InputError
-from quorate.codecs.log.entries import PartitionReader, Selection
 from quorate.codecs.log.files import PartitionFiles, find_partitions
 from quorate.codecs.log.model import IsolationLevel, LogEntry, LogProblem, check_isolation_level
 from quorate.codecs.messages import RECORD_TYPES
@@ -62,6 +61,8 @@ class LogPartitions:
         `progress` is called with the approximate number of bytes read so far.
         """
         committed = check_isolation_level(isolation_level)
+        from quorate.codecs.log.entries import PartitionReader, Selection
+
         selection = Selection(
             read_committed=committed,
             control_records=not committed,
