@@ -60,9 +60,10 @@ class LogPartitions:
 
         `progress` is called with the approximate number of bytes read so far.
         """
-        committed = check_isolation_level(isolation_level)
+        # Not at import: commands that read columns start without the reader of entries.
         from quorate.codecs.log.entries import PartitionReader, Selection
 
+        committed = check_isolation_level(isolation_level)
         selection = Selection(
             read_committed=committed,
             control_records=not committed,
